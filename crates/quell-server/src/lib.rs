@@ -1,0 +1,3 @@
+//! Serves: everything behind the `quell` command.
+
+pub mod demo;
