@@ -1,1 +1,36 @@
-//! See the workspace README.
+//! The decisions of Quell: retry infrastructure that cannot cause a retry storm.
+//!
+//! This crate *decides* and does nothing else. Every policy is plain data behind `&mut`; `now` and the
+//! generator's seed come in as arguments, and what to do comes out as data. There is no clock, lock, sleep,
+//! log or I/O in it, which is why the simulator can run the very code that runs in production.
+//!
+//! Start with [`call`] (the retry loop) and [`upstream`] (what all callers of a service share), then read the
+//! policies they are made of.
+
+pub mod backoff;
+pub mod breaker;
+pub mod budget;
+pub mod call;
+pub mod endpoints;
+pub mod event;
+pub mod in_flight;
+pub mod latency;
+pub mod outcome;
+pub mod patience;
+pub mod queue;
+pub mod reason;
+pub mod rng;
+pub mod spec;
+pub mod time;
+pub mod upstream;
+pub mod window;
+
+pub use call::{Answer, Call, Finish, Input, Send, Step};
+pub use event::Event;
+pub use outcome::{Delivery, Failure, Fault, Outcome};
+pub use queue::Ticket;
+pub use reason::Reason;
+pub use rng::Rng;
+pub use spec::Policy;
+pub use time::Time;
+pub use upstream::{Admission, Ask, Permit, Refusal, Release, Snapshot, Upstream, Wake};

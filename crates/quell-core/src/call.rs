@@ -1,0 +1,393 @@
+//! Call: every decision of the retry loop, once.
+//!
+//! **Why.** The loop "send, wait, send again" looks trivial and is where most retry bugs live: asked for
+//! budget after the sleep, slept past the deadline, repeated what must not be repeated, lost the real reply.
+//! It is written here once; hosts only do what it says and hand back what happened. The simulator
+//! therefore does not model the loop, it runs it.
+//!
+//! **How.** [`Call::step`] takes what happened and answers what to do next. The call holds all that it took:
+//! permits, its place in the queue, what it paid. Whoever drops a call early says so with
+//! [`Call::abandon`], and everything goes back where it belongs.
+//!
+//! ```
+//! use core::time::Duration;
+//! use quell_core::*;
+//! use quell_core::spec::{PolicySpec, UpstreamSpec};
+//!
+//! let (now, mut wake) = (Time::ZERO, Vec::new());
+//! let policy = Policy::new(PolicySpec::library())?;
+//! let mut upstream = Upstream::new(UpstreamSpec::library(), policy.per_try(), 1, now)?;
+//! let mut call = Call::new(policy, now);
+//! call.set_repeatable(true);
+//!
+//! let Step::Send(send) = call.step(now, Input::Start, &mut upstream, &mut wake) else { panic!() };
+//! let failed = Input::Ended { slot: send.slot, outcome: Outcome::Failed(Failure::of(Fault::Server)) };
+//! let Step::Sleep { until } = call.step(now, failed, &mut upstream, &mut wake) else { panic!() };
+//! let Step::Send(send) = call.step(until, Input::Woke, &mut upstream, &mut wake) else { panic!() };
+//! assert_eq!(send.attempt, 2);
+//! let success = Input::Ended { slot: send.slot, outcome: Outcome::Success };
+//! let Step::Finish(finish) = call.step(until, success, &mut upstream, &mut wake) else { panic!() };
+//! assert_eq!((finish.answer, finish.reason), (Answer::This, None));
+//! # Ok::<_, spec::Invalid>(())
+//! ```
+
+use core::time::Duration;
+
+use crate::{
+    Admission, Ask, Delivery, Failure, Fault, Outcome, Permit, Policy, Reason, Refusal, Release,
+    Time, Upstream, Wake, budget::Paid, queue::Ticket,
+};
+
+/// Attempts of one call that may be open at once: one, and one hedge.
+const SLOTS: usize = 2;
+
+/// What happened.
+#[derive(Debug)]
+pub enum Input {
+    /// The call begins.
+    Start,
+    /// The wait in the queue ended in a slot.
+    Granted(Permit),
+    /// The wait in the queue ended in a refusal.
+    Refused(Refusal),
+    /// The attempt in this slot came to an end.
+    Ended {
+        /// Which.
+        slot: u8,
+        /// How.
+        outcome: Outcome,
+    },
+    /// The attempt in this slot ran into its timeout.
+    TimedOut {
+        /// Which.
+        slot: u8,
+    },
+    /// The sleep is over.
+    Woke,
+}
+
+/// What to do next.
+#[derive(Debug)]
+#[must_use]
+pub enum Step {
+    /// Send an attempt; tell the call with [`Call::sent`] when its first byte goes out.
+    Send(Send),
+    /// Wait in the queue for a [`Wake`] with this ticket; poll the upstream at the latest then.
+    Enqueue {
+        /// The place in the queue.
+        ticket: Ticket,
+        /// When to poll.
+        until: Time,
+    },
+    /// Keep the reply, if there was one, and sleep.
+    Sleep {
+        /// Until when.
+        until: Time,
+    },
+    /// Go on waiting for the attempt that is still open.
+    Await,
+    /// It is over.
+    Finish(Finish),
+}
+
+/// An attempt to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Send {
+    /// Names the attempt in [`Input`]s.
+    pub slot: u8,
+    /// Its number within the call; the first is 1.
+    pub attempt: u32,
+    /// Which endpoint to send to.
+    pub endpoint: u16,
+    /// When to give up on it.
+    pub timeout_at: Time,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finish {
+    /// What the caller gets.
+    pub answer: Answer,
+    /// Why there was no further attempt; `None` after a success.
+    pub reason: Option<Reason>,
+    /// How many attempts were made.
+    pub attempts: u32,
+    /// When the caller may come back, if it was refused.
+    pub retry_at: Option<Time>,
+}
+
+/// What a caller gets in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// What has just ended: the reply or the error.
+    This,
+    /// The reply of an earlier attempt, which the host kept.
+    Kept,
+    /// Our own refusal.
+    Refusal,
+}
+
+#[derive(Debug)]
+struct Open {
+    permit: Permit,
+    paid: Option<Paid>,
+    sent: bool,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Call {
+    policy: Policy,
+    since: Time,
+    deadline: Time,
+    told: bool,
+    repeatable: bool,
+    replayable: bool,
+    /// Attempts made so far.
+    attempts: u32,
+    open: [Option<Open>; SLOTS],
+    ticket: Option<Ticket>,
+    paid: Option<Paid>,
+    kept: bool,
+    over: bool,
+}
+
+impl Call {
+    /// A call by a caller who came at `since`. Until told otherwise it may not be repeated once it was sent.
+    pub fn new(policy: Policy, since: Time) -> Self {
+        Self {
+            policy,
+            since,
+            deadline: since + policy.timeout,
+            told: false,
+            repeatable: false,
+            replayable: true,
+            attempts: 0,
+            open: [None, None],
+            ticket: None,
+            paid: None,
+            kept: false,
+            over: false,
+        }
+    }
+
+    /// The caller said when it will leave. It can only shorten the policy's own timeout.
+    pub fn set_deadline(&mut self, deadline: Time) {
+        self.deadline = self.deadline.min(deadline);
+        self.told = true;
+    }
+
+    /// Whether the request may safely reach the upstream twice.
+    pub fn set_repeatable(&mut self, repeatable: bool) {
+        self.repeatable = repeatable;
+    }
+
+    /// Whether the request can be sent again in full.
+    pub fn set_replayable(&mut self, replayable: bool) {
+        self.replayable = replayable;
+    }
+
+    /// The attempt's first byte goes out: from now on the upstream may act on it.
+    #[inline]
+    pub fn sent(&mut self, slot: u8) {
+        if let Some(open) = &mut self.open[usize::from(slot)] {
+            open.sent = true;
+        }
+    }
+
+    /// When the call is over, whatever happens.
+    pub fn deadline(&self) -> Time {
+        self.deadline
+    }
+
+    /// Attempts made so far.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// Decides what to do next. Others whose wait ends by this are put into `wake`.
+    pub fn step(
+        &mut self,
+        now: Time,
+        input: Input,
+        upstream: &mut Upstream,
+        wake: &mut Vec<Wake>,
+    ) -> Step {
+        match input {
+            Input::Start => self.ask(now, upstream),
+            Input::Woke => self.ask(now, upstream),
+            Input::Granted(permit) => {
+                self.ticket = None;
+                self.launch(now, permit)
+            }
+            Input::Refused(refusal) => {
+                self.ticket = None;
+                self.refused(refusal, upstream)
+            }
+            Input::Ended { slot, outcome } => {
+                self.end(now, slot, outcome, Release::Done, upstream, wake)
+            }
+            Input::TimedOut { slot } => {
+                let timeout = Outcome::Failed(Failure::of(Fault::Timeout));
+                self.end(now, slot, timeout, Release::Ghost, upstream, wake)
+            }
+        }
+    }
+
+    /// The caller left, or the host gave up. What was not sent goes back, what was sent becomes a ghost, and the
+    /// upstream is judged by none of it. After a finished call it does nothing.
+    pub fn abandon(&mut self, now: Time, upstream: &mut Upstream, wake: &mut Vec<Wake>) {
+        if core::mem::replace(&mut self.over, true) {
+            return;
+        }
+        if let Some(ticket) = self.ticket.take() {
+            upstream.leave(ticket);
+        }
+        if let Some(paid) = self.paid.take() {
+            upstream.refund(paid);
+        }
+        for open in self.open.iter_mut().filter_map(Option::take) {
+            let how = if open.sent { Release::Ghost } else { Release::Unsent };
+            if let (false, Some(paid)) = (open.sent, open.paid) {
+                upstream.refund(paid);
+            }
+            upstream.release(now, open.permit, how, wake);
+        }
+        upstream.gave_up(now, self.since);
+    }
+
+    fn ask(&mut self, now: Time, upstream: &mut Upstream) -> Step {
+        let ask = Ask {
+            since: self.since,
+            attempt: self.attempts + 1,
+            deadline: self.deadline,
+            told: self.told,
+        };
+        match upstream.admit(now, &ask) {
+            Admission::Go(permit) => self.launch(now, permit),
+            Admission::Queued(ticket, until) => {
+                self.ticket = Some(ticket);
+                Step::Enqueue { ticket, until }
+            }
+            Admission::No(refusal) => self.refused(refusal, upstream),
+        }
+    }
+
+    fn launch(&mut self, now: Time, permit: Permit) -> Step {
+        self.attempts += 1;
+        let slot = self.open.iter().position(Option::is_none).unwrap_or(0);
+        let endpoint = permit.endpoint();
+        let paid = self.paid.take();
+        self.open[slot] = Some(Open { permit, paid, sent: false });
+        // Computed here, after queue and sleep: what remains is what is left now.
+        let timeout_at = (now + self.policy.per_try).min(self.deadline);
+        Step::Send(Send { slot: slot as u8, attempt: self.attempts, endpoint, timeout_at })
+    }
+
+    fn refused(&mut self, refusal: Refusal, upstream: &mut Upstream) -> Step {
+        if let Some(paid) = self.paid.take() {
+            upstream.refund(paid);
+        }
+        let answer = if self.kept { Answer::Kept } else { Answer::Refusal };
+        self.finish(answer, Some(refusal.reason), Some(refusal.retry_at))
+    }
+
+    fn end(
+        &mut self,
+        now: Time,
+        slot: u8,
+        outcome: Outcome,
+        how: Release,
+        upstream: &mut Upstream,
+        wake: &mut Vec<Wake>,
+    ) -> Step {
+        let Some(open) = self.open[usize::from(slot)].take() else { return Step::Await };
+        upstream.judge(now, &open.permit, &outcome);
+        upstream.release(now, open.permit, if open.sent { how } else { Release::Done }, wake);
+        match outcome {
+            Outcome::Success => self.finish(Answer::This, None, None),
+            Outcome::Abandoned => self.finish(Answer::This, Some(Reason::ClientGone), None),
+            _ if self.open.iter().any(Option::is_some) => Step::Await,
+            Outcome::Failed(failure) => self.after(now, failure, upstream),
+            Outcome::Defer { after } => {
+                self.attempts -= 1; // coming back when asked to burns no attempt
+                self.after(now, Failure::of(Fault::Overload).with_hint(after), upstream)
+            }
+        }
+    }
+
+    /// A failure: another attempt, or the end.
+    fn after(&mut self, now: Time, failure: Failure, upstream: &mut Upstream) -> Step {
+        match self.plan(now, &failure, upstream) {
+            Ok((until, paid)) => {
+                self.kept |= failure.code.is_some();
+                self.paid = Some(paid);
+                Step::Sleep { until }
+            }
+            Err(reason) => {
+                let answer =
+                    if self.kept && failure.code.is_none() { Answer::Kept } else { Answer::This };
+                self.finish(answer, Some(reason), None)
+            }
+        }
+    }
+
+    /// Every reason not to try again; the budget is asked last, before the wait.
+    fn plan(
+        &self,
+        now: Time,
+        failure: &Failure,
+        upstream: &mut Upstream,
+    ) -> Result<(Time, Paid), Reason> {
+        if !failure.retryable {
+            return Err(Reason::NotRetryable);
+        }
+        if self.attempts >= self.policy.attempts {
+            return Err(Reason::AttemptsSpent);
+        }
+        if failure.delivery != Delivery::NeverSent {
+            if !self.repeatable {
+                return Err(Reason::NotSafe);
+            }
+            if !self.replayable {
+                return Err(Reason::NotReplayable);
+            }
+        }
+        let until = self.wake_at(now, failure, upstream)?;
+        let needs = upstream.p50().unwrap_or(Duration::ZERO);
+        if until + needs >= self.deadline {
+            return Err(Reason::Deadline);
+        }
+        if upstream.stops_retries(now) {
+            return Err(Reason::BreakerOpen);
+        }
+        Ok((until, upstream.pay(now)?))
+    }
+
+    /// Never before the upstream's hint; the spread comes after it.
+    fn wake_at(
+        &self,
+        now: Time,
+        failure: &Failure,
+        upstream: &mut Upstream,
+    ) -> Result<Time, Reason> {
+        if let Some(hint) = failure.hint
+            && (hint > self.policy.hint_cap || now + hint >= self.deadline)
+        {
+            return Err(Reason::HintTooLong);
+        }
+        let backoff = self.policy.backoff.delay(self.attempts.max(1), upstream.rng());
+        let not_before = upstream.not_before();
+        let held_until = failure.hint.map_or(not_before, |hint| not_before.max(now + hint));
+        Ok(held_until.max(now) + backoff)
+    }
+
+    fn finish(&mut self, answer: Answer, reason: Option<Reason>, retry_at: Option<Time>) -> Step {
+        self.over = true;
+        Step::Finish(Finish { answer, reason, attempts: self.attempts, retry_at })
+    }
+}
+
+#[cfg(test)]
+#[path = "call_tests.rs"]
+mod tests;

@@ -1,0 +1,311 @@
+//! InFlight: how much may be under way at once, found by watching.
+//!
+//! **Why.** A storm lives on queued work whose callers have left. A limit below what the upstream can finish
+//! within its callers' patience starves it, and nothing else heals a stalled service at once. Nobody
+//! knows the right number, and a wrong one written by hand never heals or refuses healthy traffic, so
+//! the limit is told neither the upstream's capacity, nor its service time, nor how long callers wait.
+//!
+//! **How.** `limit = clamp(min(rate · T/2, 8 · rate · base), 8, ceiling)`. Served replies fill buckets that
+//! close at half a second *and* twenty replies (fewer make the estimate far too high at low traffic); over
+//! the last ten seconds of buckets, `rate` is the highest bucket's replies per second and `base` the
+//! lowest bucket's mean time to the response head. `T` is the callers' [patience](crate::patience), never
+//! under three times `base`. Time in which nothing is served does not pass: a limit that decays during an
+//! outage would delay the recovery by minutes.
+//!
+//! ```
+//! use core::time::Duration;
+//! use quell_core::{Time, in_flight::{InFlight, Limit}};
+//!
+//! let mut limit = InFlight::new(Limit::Adaptive { ceiling: 4096 }, Duration::from_secs(5))?;
+//! for i in 0..2_000 {
+//!     limit.served(Time::ZERO + Duration::from_millis(i), Duration::from_millis(20));
+//! }
+//! assert!((159..=170).contains(&limit.limit())); // 8 × 1,000/s × 20 ms
+//! # Ok::<_, quell_core::in_flight::Invalid>(())
+//! ```
+
+use core::time::Duration;
+
+use crate::{Time, patience::Patience, time::nanos};
+
+/// The least that may be under way, and all that may be when callers leave and nothing is known.
+const LEAST: u32 = 8;
+/// What may be under way while nothing is known and nobody complains.
+const UNKNOWN: u32 = 256;
+const BUCKET: u64 = 500_000_000;
+const BUCKET_REPLIES: u32 = 20;
+/// How much served time the estimates look back on.
+const MEMORY: u64 = 10_000_000_000;
+/// A silence counts as no longer than this.
+const LONGEST_GAP: u64 = 1_000_000_000;
+const CLOSED: usize = 21;
+
+/// An in-flight limit as written in a policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// No limit.
+    Off,
+    /// This many.
+    Fixed(u32),
+    /// As many as the upstream can serve while its callers wait.
+    Adaptive {
+        /// Never more than this many.
+        ceiling: u32,
+    },
+}
+
+/// Why a [`Limit`] is not one. The message names the field, the value and the fix.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Invalid {
+    /// Everything would be refused.
+    #[error(
+        "in_flight.limit is 0, so every call would be refused: write at least 1, or \"adaptive\""
+    )]
+    Fixed,
+    /// The limit could not even reach its minimum.
+    #[error("in_flight.ceiling is {0}: write at least 8, such as 4096")]
+    Ceiling(u32),
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Bucket {
+    elapsed: u64,
+    replies: u32,
+    took: u64,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct InFlight {
+    kind: Limit,
+    limit: u32,
+    per_try: Duration,
+    left: Patience,
+    /// `T`, as of the last decision.
+    patience: Duration,
+    open: Bucket,
+    last: Option<Time>,
+    /// A ring of closed buckets; as each lasts half a second or more, it covers ten seconds.
+    closed: [Bucket; CLOSED],
+    next: usize,
+    known: Option<Known>,
+}
+
+/// What was learned of an upstream.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Known {
+    /// Replies per second in the best recent half second.
+    pub rate: f64,
+    /// Mean time to the response head in the quickest recent half second.
+    pub base: Duration,
+}
+
+impl InFlight {
+    /// A limit for calls whose attempts may take `per_try` each.
+    pub fn new(kind: Limit, per_try: Duration) -> Result<Self, Invalid> {
+        let limit = match kind {
+            Limit::Fixed(0) => return Err(Invalid::Fixed),
+            Limit::Adaptive { ceiling } if ceiling < LEAST => {
+                return Err(Invalid::Ceiling(ceiling));
+            }
+            Limit::Off => u32::MAX,
+            Limit::Fixed(n) => n,
+            Limit::Adaptive { ceiling } => UNKNOWN.min(ceiling),
+        };
+        Ok(Self {
+            kind,
+            limit,
+            per_try,
+            left: Patience::default(),
+            patience: per_try,
+            open: Bucket::default(),
+            last: None,
+            closed: [Bucket::default(); CLOSED],
+            next: 0,
+            known: None,
+        })
+    }
+
+    /// How many may be under way now.
+    #[inline]
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// What was learned of the upstream, once enough was served.
+    pub fn known(&self) -> Option<Known> {
+        self.known
+    }
+
+    /// `T`: how long callers wait for an answer.
+    #[inline]
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// The upstream did its work: `took` passed until its response head. True if that moved the estimates.
+    #[inline]
+    pub fn served(&mut self, now: Time, took: Duration) -> bool {
+        let gap = self.last.map_or(0, |last| now.nanos_since(last).min(LONGEST_GAP));
+        self.last = Some(now);
+        self.open.elapsed += gap;
+        self.open.replies += 1;
+        self.open.took = self.open.took.saturating_add(nanos(took));
+        let full = self.open.elapsed >= BUCKET && self.open.replies >= BUCKET_REPLIES;
+        if full {
+            self.close();
+        }
+        full
+    }
+
+    /// A caller left at this age without an answer, or took one at this age that was later than expected.
+    #[cold]
+    pub fn learn_patience(&mut self, age: Duration) {
+        self.left.learn(age);
+        self.decide();
+    }
+
+    #[cold]
+    fn close(&mut self) {
+        self.closed[self.next] = core::mem::take(&mut self.open);
+        self.next = (self.next + 1) % CLOSED;
+        let (mut known, mut looked_back) = (Known { rate: 0.0, base: Duration::MAX }, 0);
+        for back in 1..=CLOSED {
+            let bucket = self.closed[(self.next + CLOSED - back) % CLOSED];
+            if bucket.replies == 0 || looked_back >= MEMORY {
+                break;
+            }
+            looked_back += bucket.elapsed;
+            known.rate = known.rate.max(f64::from(bucket.replies) * 1e9 / bucket.elapsed as f64);
+            let mean = bucket.took / u64::from(bucket.replies);
+            known.base = known.base.min(Duration::from_nanos(mean));
+        }
+        self.known = Some(known);
+        self.decide();
+    }
+
+    fn decide(&mut self) {
+        let waits = self.left.learned().map_or(self.per_try, |left| left.min(self.per_try));
+        self.patience = self.known.map_or(waits, |known| waits.max(known.base * 3));
+        let Limit::Adaptive { ceiling } = self.kind else { return };
+        self.limit = match (self.known, self.left.learned()) {
+            (Some(Known { rate, base }), _) => {
+                let patient = rate * self.patience.as_secs_f64() / 2.0;
+                let crowded = 8.0 * rate * base.as_secs_f64();
+                (patient.min(crowded) as u32).clamp(LEAST, ceiling)
+            }
+            (None, Some(_)) => LEAST,
+            (None, None) => UNKNOWN.min(ceiling),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PER_TRY: Duration = Duration::from_secs(5);
+
+    fn adaptive() -> InFlight {
+        InFlight::new(Limit::Adaptive { ceiling: 4096 }, PER_TRY).unwrap()
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Duration::from_millis(ms)
+    }
+
+    /// Serves `rate` per second from `from` to `to` (ms), `took` (ms) each.
+    fn serve(limit: &mut InFlight, from: u64, to: u64, rate: u64, took: u64) {
+        for i in 0..(to - from) * rate / 1_000 {
+            limit.served(at(from + i * 1_000 / rate), Duration::from_millis(took));
+        }
+    }
+
+    fn leave(limit: &mut InFlight, times: u32, age: u64) {
+        for _ in 0..times {
+            limit.learn_patience(Duration::from_millis(age));
+        }
+    }
+
+    /// P6.
+    #[test]
+    fn the_limit_follows_the_callers_patience_and_not_the_proxys_timeout() {
+        let mut limit = adaptive();
+        serve(&mut limit, 0, 5_000, 300, 100);
+        assert!((235..=250).contains(&limit.limit()), "8 × 300/s × 0.1 s, got {}", limit.limit());
+        leave(&mut limit, 20, 1_000);
+        assert!((145..=155).contains(&limit.limit()), "300/s × 1 s / 2, got {}", limit.limit());
+    }
+
+    /// P7: at low traffic a bucket waits for its twenty replies.
+    #[test]
+    fn a_few_successes_do_not_double_the_estimate() {
+        let mut limit = adaptive();
+        // Twenty per second, but in bursts: ten within 10 ms every half second.
+        for burst in 0..40 {
+            for i in 0..10 {
+                limit.served(at(burst * 500 + i), Duration::from_millis(100));
+            }
+        }
+        let rate = limit.known().unwrap().rate;
+        assert!((18.0..=27.0).contains(&rate), "{rate}");
+    }
+
+    /// P8.
+    #[test]
+    fn the_limit_does_not_decay_while_nothing_is_served() {
+        let mut limit = adaptive();
+        serve(&mut limit, 0, 20_000, 300, 100);
+        let before = limit.limit();
+        let after_outage = 20_000 + 1_800_000;
+        serve(&mut limit, after_outage, after_outage + 3_000, 300, 100);
+        assert!(limit.limit() >= before - 10, "{before} → {}", limit.limit());
+    }
+
+    /// P10, second half: patience never goes below three service times.
+    #[test]
+    fn health_checks_that_hang_up_do_not_throttle_a_healthy_service() {
+        let mut limit = adaptive();
+        serve(&mut limit, 0, 5_000, 300, 100);
+        leave(&mut limit, 200, 5);
+        assert_eq!(limit.patience(), Duration::from_millis(300));
+        assert!(limit.limit() >= 43, "got {}", limit.limit());
+    }
+
+    /// P11, first half.
+    #[test]
+    fn with_nothing_learned_and_callers_leaving_only_a_few_are_under_way() {
+        let mut limit = adaptive();
+        assert_eq!(limit.limit(), UNKNOWN);
+        leave(&mut limit, 20, 1_000);
+        assert_eq!(limit.limit(), LEAST);
+        serve(&mut limit, 10_000, 12_000, 80, 100);
+        assert!(limit.limit() > LEAST);
+    }
+
+    #[test]
+    fn an_upstream_that_becomes_slower_but_larger_is_let_through_within_the_memory() {
+        let mut limit = adaptive();
+        serve(&mut limit, 0, 10_000, 300, 100);
+        serve(&mut limit, 10_000, 21_500, 300, 2_000);
+        assert!(limit.limit() >= 600, "in flight at 300/s × 2 s, got {}", limit.limit());
+    }
+
+    #[test]
+    fn fixed_and_off_learn_nothing() {
+        for (kind, expected) in [(Limit::Fixed(7), 7), (Limit::Off, u32::MAX)] {
+            let mut limit = InFlight::new(kind, PER_TRY).unwrap();
+            serve(&mut limit, 0, 5_000, 300, 100);
+            leave(&mut limit, 200, 5);
+            assert_eq!(limit.limit(), expected);
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_field_and_the_fix() {
+        for kind in [Limit::Fixed(0), Limit::Adaptive { ceiling: 7 }] {
+            let message = InFlight::new(kind, PER_TRY).unwrap_err().to_string();
+            assert!(message.starts_with("in_flight.") && message.contains("write"), "{message}");
+        }
+    }
+}

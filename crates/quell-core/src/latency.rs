@@ -1,0 +1,186 @@
+//! Latency: how long a success takes, in a constant number of counters.
+//!
+//! **Why.** A retry that cannot finish in time, or a queued call whose caller will have left before its answer,
+//! is work for nobody. To know, one needs a median and a 90th percentile of the recent past, cheaply.
+//!
+//! **How.** Eight counters per power of two, so a quantile is right within 12.5 %, in two generations of ten
+//! seconds. Generations change only when something is recorded: an outage teaches nothing.
+//!
+//! ```
+//! use core::time::Duration;
+//! use quell_core::{Time, latency::Latency};
+//!
+//! let mut latency = Latency::new(Time::ZERO);
+//! for i in 0..128 {
+//!     latency.record(Time::ZERO, Duration::from_millis(i * 37 % 100 + 1));
+//! }
+//! let p90 = latency.p90().unwrap();
+//! assert!((80..=101).contains(&p90.as_millis()), "{p90:?}");
+//! ```
+
+use core::time::Duration;
+
+use crate::{Time, time::nanos};
+
+/// Everything up to 2^14 ns (16 µs) is one bucket.
+const SMALLEST: u32 = 14;
+const OCTAVES: usize = 25;
+const BUCKETS: usize = OCTAVES * 8;
+const GENERATION: Duration = Duration::from_secs(10);
+/// Fewer samples than this prove nothing.
+const ENOUGH: u32 = 20;
+/// Quantiles are refreshed once per so many samples.
+const REFRESH: u32 = 64;
+
+#[derive(Debug)]
+struct Generation {
+    counts: [u32; BUCKETS],
+    total: u32,
+}
+
+impl Generation {
+    const EMPTY: Self = Self { counts: [0; BUCKETS], total: 0 };
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Latency {
+    young: Generation,
+    old: Generation,
+    ends: Time,
+    p50: Option<Duration>,
+    p90: Option<Duration>,
+}
+
+impl Latency {
+    /// Nothing known yet.
+    pub fn new(now: Time) -> Self {
+        let ends = now + GENERATION;
+        Self { young: Generation::EMPTY, old: Generation::EMPTY, ends, p50: None, p90: None }
+    }
+
+    /// One success took this long.
+    #[inline]
+    pub fn record(&mut self, now: Time, took: Duration) {
+        if now >= self.ends {
+            self.turn(now);
+        }
+        self.young.counts[bucket(nanos(took))] += 1;
+        self.young.total += 1;
+        if self.young.total.is_multiple_of(REFRESH) || self.young.total == ENOUGH {
+            self.refresh();
+        }
+    }
+
+    /// The median, once enough is known.
+    pub fn p50(&self) -> Option<Duration> {
+        self.p50
+    }
+
+    /// The 90th percentile, once enough is known.
+    pub fn p90(&self) -> Option<Duration> {
+        self.p90
+    }
+
+    #[cold]
+    fn turn(&mut self, now: Time) {
+        self.old = core::mem::replace(&mut self.young, Generation::EMPTY);
+        self.ends = now + GENERATION;
+        self.refresh();
+    }
+
+    #[cold]
+    fn refresh(&mut self) {
+        let total = u64::from(self.young.total) + u64::from(self.old.total);
+        if total < u64::from(ENOUGH) {
+            return;
+        }
+        let (mut seen, half, most) = (0, total.div_ceil(2), (total * 9).div_ceil(10));
+        self.p50 = None;
+        for (i, (young, old)) in self.young.counts.iter().zip(&self.old.counts).enumerate() {
+            seen += u64::from(*young) + u64::from(*old);
+            if seen >= half && self.p50.is_none() {
+                self.p50 = Some(middle(i));
+            }
+            if seen >= most {
+                self.p90 = Some(middle(i));
+                return;
+            }
+        }
+    }
+}
+
+fn bucket(nanos: u64) -> usize {
+    let octave = nanos.max(1).ilog2();
+    if octave < SMALLEST {
+        return 0;
+    }
+    let eighth = (nanos >> (octave - 3)) as usize & 7;
+    ((octave - SMALLEST) as usize * 8 + eighth).min(BUCKETS - 1)
+}
+
+fn middle(bucket: usize) -> Duration {
+    let octave = SMALLEST + (bucket / 8) as u32;
+    let from = (1u64 << octave) + ((bucket % 8) as u64) * (1 << (octave - 3));
+    Duration::from_nanos(from + (1 << (octave - 4)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn quantiles_are_right_within_an_eighth() {
+        for scale in [1u64, 37, 1_000, 99_999] {
+            let mut latency = Latency::new(Time::ZERO);
+            for i in 1..=1_024u64 {
+                latency.record(Time::ZERO, Duration::from_micros(100 * scale * i / 1_024 + 20));
+            }
+            for (got, share) in [(latency.p50(), 0.5), (latency.p90(), 0.9)] {
+                let expected = 100e-6 * scale as f64 * share + 20e-6;
+                let off = got.unwrap().as_secs_f64() / expected - 1.0;
+                assert!(off.abs() < 0.125, "scale {scale}, share {share}: off by {off}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_claimed_before_enough_is_known() {
+        let mut latency = Latency::new(Time::ZERO);
+        for _ in 0..19 {
+            latency.record(Time::ZERO, Duration::from_millis(5));
+            assert_eq!((latency.p50(), latency.p90()), (None, None));
+        }
+        latency.record(Time::ZERO, Duration::from_millis(5));
+        assert!(latency.p50().is_some() && latency.p90().is_some());
+    }
+
+    #[test]
+    fn the_past_is_forgotten_after_two_generations_and_not_during_an_outage() {
+        let mut latency = Latency::new(Time::ZERO);
+        for _ in 0..100 {
+            latency.record(at(0), Duration::from_secs(1));
+        }
+        let after_outage = 3_600_000;
+        latency.record(at(after_outage), Duration::from_millis(1));
+        assert!(latency.p90().unwrap() > Duration::from_millis(900));
+        for ms in 0..200 {
+            latency.record(at(after_outage + 100 * ms), Duration::from_millis(1));
+        }
+        assert!(latency.p90().unwrap() < Duration::from_millis(2));
+    }
+
+    #[test]
+    fn extremes_fall_into_the_outer_buckets() {
+        let mut latency = Latency::new(Time::ZERO);
+        for took in [Duration::ZERO, Duration::MAX, Duration::from_nanos(1)] {
+            latency.record(Time::ZERO, took);
+        }
+        assert_eq!(latency.young.counts[0], 2);
+        assert_eq!(latency.young.counts[BUCKETS - 1], 1);
+    }
+}

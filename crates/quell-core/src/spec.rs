@@ -1,0 +1,229 @@
+//! Spec: policies as people write them, checked once.
+//!
+//! **Why.** A number that makes no sense should be refused when it is written, with the field, the value and the
+//! fix, not when the outage comes. What passed the check needs no check on the hot path.
+//!
+//! **How.** [`PolicySpec`] says how one call behaves, [`UpstreamSpec`] what everybody who calls an upstream
+//! shares. Both come as presets for a library inside the caller and for a gateway in front of a service.
+//!
+//! ```
+//! use quell_core::{Policy, spec::PolicySpec};
+//!
+//! assert!(Policy::new(PolicySpec::library()).is_ok());
+//! let error = Policy::new(PolicySpec { attempts: 0, ..PolicySpec::library() }).unwrap_err();
+//! assert!(error.to_string().starts_with("attempts is 0"));
+//! ```
+
+use core::time::Duration;
+
+use crate::{
+    backoff::{self, Backoff},
+    breaker,
+    budget::tokens,
+    in_flight::{self, Limit},
+};
+
+/// How one call behaves, as written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PolicySpec {
+    /// Most sends per call, the first included.
+    pub attempts: u32,
+    /// From the first moment to the response head, waits included.
+    pub timeout: Duration,
+    /// One attempt; `None` means the usual ten seconds, or an equal share of `timeout` if that is less.
+    pub per_try_timeout: Option<Duration>,
+    /// Waits between attempts.
+    pub backoff: backoff::Spec,
+    /// A longer wait asked for by the upstream ends the call.
+    pub hint_cap: Duration,
+}
+
+impl PolicySpec {
+    /// For calls made from inside a service.
+    pub fn library() -> Self {
+        Self {
+            attempts: 3,
+            timeout: Duration::from_secs(30),
+            per_try_timeout: None,
+            backoff: backoff::Spec::default(),
+            hint_cap: Duration::from_secs(30),
+        }
+    }
+
+    /// For a proxy in front of a service.
+    pub fn gateway() -> Self {
+        Self {
+            attempts: 2,
+            timeout: Duration::from_secs(15),
+            per_try_timeout: Some(Duration::from_secs(5)),
+            backoff: backoff::Spec {
+                base: Duration::from_millis(50),
+                factor: 2.0,
+                cap: Duration::from_secs(1),
+            },
+            hint_cap: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What everybody who calls an upstream shares, as written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct UpstreamSpec {
+    /// What retries may cost.
+    pub budget: tokens::Spec,
+    /// When to stop asking.
+    pub breaker: breaker::Spec,
+    /// How much may be under way.
+    pub in_flight: Limit,
+    /// How many may wait for a slot.
+    pub queue: usize,
+    /// How many endpoints serve it.
+    pub endpoints: u16,
+}
+
+impl UpstreamSpec {
+    /// For calls made from inside a service: no in-flight limit unless asked for.
+    pub fn library() -> Self {
+        Self {
+            budget: tokens::Spec::default(),
+            breaker: breaker::Spec::default(),
+            in_flight: Limit::Off,
+            queue: 64,
+            endpoints: 1,
+        }
+    }
+
+    /// For a proxy in front of a service: the limit finds itself.
+    pub fn gateway() -> Self {
+        Self { in_flight: Limit::Adaptive { ceiling: 4096 }, ..Self::library() }
+    }
+}
+
+/// Why a spec is not a policy. The message names the field, the value and the fix.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Invalid {
+    /// Not even the first send.
+    #[error(
+        "attempts is 0, so nothing would ever be sent: write at least 1, which means no retries"
+    )]
+    Attempts,
+    /// Every call would be late at once.
+    #[error("timeout is 0s, so every call would be late at once: write a duration such as \"4s\"")]
+    Timeout,
+    /// Every attempt would be late at once, or later than the call.
+    #[error(
+        "per_try_timeout is {per_try:?}: write more than 0s and at most timeout, which is {total:?}"
+    )]
+    PerTry {
+        /// As written.
+        per_try: Duration,
+        /// The call's timeout.
+        total: Duration,
+    },
+    /// See [`backoff::Invalid`].
+    #[error(transparent)]
+    Backoff(#[from] backoff::Invalid),
+    /// See [`tokens::Invalid`].
+    #[error(transparent)]
+    Budget(#[from] tokens::Invalid),
+    /// See [`breaker::Invalid`].
+    #[error(transparent)]
+    Breaker(#[from] breaker::Invalid),
+    /// See [`in_flight::Invalid`].
+    #[error(transparent)]
+    InFlight(#[from] in_flight::Invalid),
+}
+
+/// How one call behaves, valid.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Policy {
+    pub(crate) attempts: u32,
+    pub(crate) timeout: Duration,
+    pub(crate) per_try: Duration,
+    pub(crate) backoff: Backoff,
+    pub(crate) hint_cap: Duration,
+}
+
+/// An attempt's timeout where none is written.
+const PER_TRY: Duration = Duration::from_secs(10);
+
+impl Policy {
+    /// Checks a spec.
+    pub fn new(spec: PolicySpec) -> Result<Self, Invalid> {
+        if spec.attempts == 0 {
+            return Err(Invalid::Attempts);
+        }
+        let total = spec.timeout;
+        if total.is_zero() {
+            return Err(Invalid::Timeout);
+        }
+        let per_try = spec.per_try_timeout.unwrap_or_else(|| PER_TRY.min(total / spec.attempts));
+        if per_try.is_zero() || per_try > total {
+            return Err(Invalid::PerTry { per_try, total });
+        }
+        let backoff = Backoff::new(spec.backoff)?;
+        Ok(Self {
+            attempts: spec.attempts,
+            timeout: total,
+            per_try,
+            backoff,
+            hint_cap: spec.hint_cap,
+        })
+    }
+
+    /// Most sends per call, the first included.
+    pub const fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// From the first moment to the response head, waits included.
+    pub const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// One attempt.
+    pub const fn per_try(&self) -> Duration {
+        self.per_try
+    }
+
+    /// Waits between attempts.
+    pub const fn backoff(&self) -> &Backoff {
+        &self.backoff
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_are_valid() {
+        for spec in [PolicySpec::library(), PolicySpec::gateway()] {
+            Policy::new(spec).unwrap();
+        }
+    }
+
+    #[test]
+    fn per_try_is_an_equal_share_where_it_is_not_written() {
+        let spec =
+            PolicySpec { timeout: Duration::from_secs(4), attempts: 4, ..PolicySpec::library() };
+        assert_eq!(Policy::new(spec).unwrap().per_try(), Duration::from_secs(1));
+        let endless = PolicySpec { timeout: Duration::MAX, ..PolicySpec::library() };
+        assert_eq!(Policy::new(endless).unwrap().per_try(), PER_TRY);
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_field_and_the_fix() {
+        let spec = PolicySpec::library();
+        let nonsense = [
+            PolicySpec { attempts: 0, ..spec },
+            PolicySpec { timeout: Duration::ZERO, ..spec },
+            PolicySpec { per_try_timeout: Some(Duration::ZERO), ..spec },
+            PolicySpec { per_try_timeout: Some(Duration::from_secs(31)), ..spec },
+        ];
+        for spec in nonsense {
+            let message = Policy::new(spec).unwrap_err().to_string();
+            assert!(message.contains("write"), "{message}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Time: an instant that is handed in, never asked for.
+//!
+//! **Why.** A policy that reads a clock cannot be replayed. Every decision here takes `now` as an
+//! argument, so the simulator runs the very code that runs in production, and tests need no sleep.
+//!
+//! **How.** [`Time`] is nanoseconds on a monotonic clock whose zero means nothing. Subtraction saturates
+//! at zero and addition at [`Time::MAX`]: a clock that steps back, or `Duration::MAX`, breaks nothing.
+//!
+//! ```
+//! use core::time::Duration;
+//! use quell_core::Time;
+//!
+//! let start = Time::ZERO + Duration::from_secs(5);
+//! assert_eq!((start + Duration::from_secs(1)).since(start), Duration::from_secs(1));
+//! assert_eq!(start.since(start + Duration::from_secs(1)), Duration::ZERO);
+//! assert_eq!(start + Duration::MAX, Time::MAX);
+//! ```
+
+use core::{ops::Add, time::Duration};
+
+/// Monotonic nanoseconds since an origin that only the host's clock knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Time(u64);
+
+impl Time {
+    /// The clock's origin.
+    pub const ZERO: Self = Self(0);
+    /// Never: later than every instant a clock can show.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The instant `nanos` after the origin.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the origin.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// How long ago `earlier` was; zero if it lies ahead.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.nanos_since(earlier))
+    }
+
+    /// [`Time::since`] as a bare number, for arithmetic on the hot path.
+    pub const fn nanos_since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Self;
+
+    fn add(self, by: Duration) -> Self {
+        Self(self.0.saturating_add(nanos(by)))
+    }
+}
+
+/// Whole nanoseconds of a duration, saturating: 584 years are for ever.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subtraction_saturates_when_the_clock_steps_back() {
+        let late = Time::from_nanos(10);
+        assert_eq!(Time::ZERO.since(late), Duration::ZERO);
+    }
+
+    #[test]
+    fn duration_max_is_never_and_not_a_panic() {
+        assert_eq!(Time::from_nanos(7) + Duration::MAX, Time::MAX);
+        assert_eq!(Time::MAX + Duration::MAX, Time::MAX);
+    }
+}

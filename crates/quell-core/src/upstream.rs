@@ -1,0 +1,460 @@
+//! Upstream: all that is shared by everybody who calls one service, and the verbs on it.
+//!
+//! **Why.** A storm is not made by one call but by all of them together, so the decision about one call
+//! has to see them all: how many are under way, what came back, who left, who waits.
+//!
+//! **How.** [`Upstream::admit`] looks at every gate first and takes only when all agree. An attempt that was
+//! admitted is *judged* when its outcome is known and *released* when its slot is free; they are apart
+//! because the one may come later than the other. Whoever is granted a slot or refused while queued is
+//! handed to the host in a list of [`Wake`]s. Nothing here locks, waits or reads a clock.
+//!
+//! ```
+//! use quell_core::{Admission, Ask, Outcome, Release, Time, Upstream, spec::UpstreamSpec};
+//! use core::time::Duration;
+//!
+//! let (now, per_try) = (Time::ZERO, Duration::from_secs(5));
+//! let mut upstream = Upstream::new(UpstreamSpec::gateway(), per_try, 1, now)?;
+//! let Admission::Go(permit) = upstream.admit(now, &Ask::first(now)) else { panic!() };
+//! upstream.judge(now, &permit, &Outcome::Success);
+//! upstream.release(now, permit, Release::Done, &mut Vec::new());
+//! assert_eq!(upstream.snapshot(now).in_flight, 0);
+//! # Ok::<_, quell_core::spec::Invalid>(())
+//! ```
+
+use core::time::Duration;
+
+use crate::{
+    Outcome, Reason, Rng, Time,
+    breaker::{Breaker, Pass, State},
+    budget::{Paid, Tokens},
+    endpoints::Endpoints,
+    event::{Event, Events},
+    in_flight::{InFlight, Known},
+    latency::Latency,
+    queue::{Entry, Queue, Ticket},
+    spec::{Invalid, UpstreamSpec},
+};
+
+/// The least time a call may wait in the queue.
+const LEAST_WAIT: Duration = Duration::from_millis(50);
+/// When a refused caller may come back, plus up to as much again so that they do not come back together.
+const COME_BACK: Duration = Duration::from_secs(1);
+/// The longest an upstream's hint holds back everybody's retries.
+const LONGEST_HOLD: Duration = Duration::from_secs(300);
+
+/// Who asks to send.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask {
+    /// When the caller came.
+    pub since: Time,
+    /// Which send of its call this would be; the first is 1.
+    pub attempt: u32,
+    /// When the call is over, whatever happens.
+    pub deadline: Time,
+    /// Whether the caller itself said so; if not, it may leave sooner, when its patience ends.
+    pub told: bool,
+}
+
+impl Ask {
+    /// A first attempt by a caller who came at `since` and says no more.
+    pub const fn first(since: Time) -> Self {
+        Self { since, attempt: 1, deadline: Time::MAX, told: false }
+    }
+}
+
+/// The answer to an [`Ask`].
+#[derive(Debug)]
+#[must_use]
+pub enum Admission {
+    /// Send now.
+    Go(Permit),
+    /// Wait for a [`Wake`]; call [`Upstream::poll`] at this instant if none has come.
+    Queued(Ticket, Time),
+    /// Do not send.
+    No(Refusal),
+}
+
+/// Why not, and when to come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why not.
+    pub reason: Reason,
+    /// When it may be different.
+    pub retry_at: Time,
+}
+
+/// The right to send one attempt. It has to come back through [`Upstream::release`].
+#[must_use = "a permit that is not released holds its slot for ever"]
+#[derive(Debug)]
+pub struct Permit {
+    since: Time,
+    sent_at: Time,
+    number: u64,
+    endpoint: u16,
+    pass: Pass,
+}
+
+impl Permit {
+    /// Which endpoint to send to.
+    pub const fn endpoint(&self) -> u16 {
+        self.endpoint
+    }
+}
+
+/// How an attempt ended its hold on a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// It came to an end.
+    Done,
+    /// It was never sent.
+    Unsent,
+    /// It was sent and nobody waits for it any more; the endpoint may still be working on it.
+    Ghost,
+}
+
+/// Somebody's wait in the queue is over.
+#[derive(Debug)]
+pub struct Wake {
+    /// Whose.
+    pub ticket: Ticket,
+    /// How.
+    pub result: Result<Permit, Refusal>,
+}
+
+/// What an upstream looks like at one moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Snapshot {
+    /// Attempts under way.
+    pub in_flight: u32,
+    /// How many may be.
+    pub limit: u32,
+    /// Slots held for attempts that nobody waits for any more.
+    pub ghosts: usize,
+    /// Calls waiting for a slot.
+    pub queued: usize,
+    /// How long callers are believed to wait.
+    pub patience: Duration,
+    /// What was learned of the service.
+    pub known: Option<Known>,
+    /// How full the retry budget is, from 0 to 1.
+    pub budget: f64,
+    /// The breaker.
+    pub breaker: State,
+    /// Until when the upstream asked retries to hold back; in the past if it did not.
+    pub not_before: Time,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Upstream {
+    rng: Rng,
+    breaker: Breaker,
+    budget: Tokens,
+    /// Said that the budget is empty, and not yet that it recovered.
+    exhausted: bool,
+    in_flight: InFlight,
+    told_limit: u32,
+    endpoints: Endpoints,
+    queue: Queue<Ask>,
+    latency: Latency,
+    not_before: Time,
+    events: Events,
+}
+
+impl Upstream {
+    /// An upstream of which nothing is known yet, for calls whose attempts may take `per_try` each.
+    pub fn new(
+        spec: UpstreamSpec,
+        per_try: Duration,
+        seed: u64,
+        now: Time,
+    ) -> Result<Self, Invalid> {
+        let in_flight = InFlight::new(spec.in_flight, per_try)?;
+        Ok(Self {
+            rng: Rng::new(seed),
+            breaker: Breaker::new(spec.breaker, now)?,
+            budget: Tokens::new(spec.budget, now)?,
+            exhausted: false,
+            told_limit: in_flight.limit(),
+            in_flight,
+            endpoints: Endpoints::new(spec.endpoints, now),
+            queue: Queue::new(spec.queue),
+            latency: Latency::new(now),
+            not_before: Time::ZERO,
+            events: Events::default(),
+        })
+    }
+
+    /// May this attempt be sent? Takes a slot only if every gate agrees.
+    pub fn admit(&mut self, now: Time, ask: &Ask) -> Admission {
+        match self.gates(now, ask) {
+            Err(refusal) => Admission::No(refusal),
+            Ok(State::HalfOpen) => {
+                // The breaker alone decides while it is not closed; its probe takes a ghost's place.
+                let endpoint = self.endpoints.choose(&mut self.rng);
+                self.endpoints.displace(endpoint);
+                Admission::Go(self.send(now, ask, Place { endpoint, probe: false }))
+            }
+            Ok(_) => match self.place(now) {
+                Some(place) => Admission::Go(self.send(now, ask, place)),
+                None => self.enqueue(now, ask),
+            },
+        }
+    }
+
+    /// What an attempt came to, as soon as that is known. Every judged permit is released as well.
+    pub fn judge(&mut self, now: Time, permit: &Permit, outcome: &Outcome) {
+        if outcome.is_answer() {
+            self.endpoints.answered(permit.endpoint, permit.number, now);
+        }
+        if outcome.is_served() {
+            if self.in_flight.served(now, now.since(permit.sent_at)) {
+                self.note_limit();
+            }
+            let age = now.since(permit.since);
+            if age > self.in_flight.patience() {
+                self.gave_up(now, permit.since); // a late answer that was still taken teaches the same
+            }
+        }
+        let good = match outcome {
+            Outcome::Success => {
+                self.budget.earn();
+                if self.exhausted && !self.budget.is_empty() {
+                    self.exhausted = false;
+                    self.events.push(Event::BudgetRecovered);
+                }
+                self.latency.record(now, now.since(permit.sent_at));
+                Some(true)
+            }
+            Outcome::Failed(failure) => {
+                if let Some(hint) = failure.hint {
+                    self.hold_back(now, hint);
+                }
+                failure.bad.then_some(false)
+            }
+            Outcome::Defer { .. } | Outcome::Abandoned => None,
+        };
+        match self.breaker.judge(now, &permit.pass, good, &mut self.rng) {
+            None => {}
+            Some(State::Closed) => self.events.push(Event::BreakerClosed),
+            Some(_) => {
+                let until = self.breaker.next_change().unwrap_or(now);
+                self.events.push(Event::BreakerOpened { until });
+            }
+        }
+    }
+
+    /// An attempt's hold on its slot ends. Whoever can go now, or can wait no longer, is put into `wake`.
+    pub fn release(&mut self, now: Time, permit: Permit, how: Release, wake: &mut Vec<Wake>) {
+        self.breaker.free(&permit.pass);
+        match how {
+            Release::Done | Release::Unsent => self.endpoints.done(permit.endpoint),
+            Release::Ghost => self.endpoints.ghost(permit.endpoint, permit.number),
+        }
+        if !self.queue.is_empty() {
+            self.grant(now, wake);
+        }
+    }
+
+    /// Gives up a place in the queue. False if its [`Wake`] was already handed out.
+    pub fn leave(&mut self, ticket: Ticket) -> bool {
+        self.queue.leave(ticket).is_some()
+    }
+
+    /// A caller who came at `since` left before the response head, wherever its call stood: once per call.
+    pub fn gave_up(&mut self, now: Time, since: Time) {
+        self.in_flight.learn_patience(now.since(since));
+        self.note_limit();
+    }
+
+    /// Does what is due and answers when to call again: needed only while somebody queues.
+    pub fn poll(&mut self, now: Time, wake: &mut Vec<Wake>) -> Option<Time> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        self.grant(now, wake);
+        self.next_wake()
+    }
+
+    /// Pays for a retry, before its wait.
+    pub(crate) fn pay(&mut self, now: Time) -> Result<Paid, Reason> {
+        let paid = self.budget.take(now);
+        if paid.is_err() && !self.exhausted {
+            self.exhausted = true;
+            self.events.push(Event::BudgetExhausted);
+        }
+        paid
+    }
+
+    /// Takes back what was paid for a retry that was never sent.
+    pub(crate) fn refund(&mut self, paid: Paid) {
+        self.budget.refund(paid);
+    }
+
+    /// Whether the breaker lets retries through at all.
+    pub(crate) fn stops_retries(&mut self, now: Time) -> bool {
+        self.breaker.state(now) != State::Closed
+    }
+
+    pub(crate) fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+
+    pub(crate) fn not_before(&self) -> Time {
+        self.not_before
+    }
+
+    /// The median time to a success, once known.
+    pub fn p50(&self) -> Option<Duration> {
+        self.latency.p50()
+    }
+
+    /// The oldest change nobody has been told of yet.
+    #[inline]
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    /// How it looks now: what is shown is what is applied.
+    pub fn snapshot(&mut self, now: Time) -> Snapshot {
+        Snapshot {
+            in_flight: self.endpoints.under_way(),
+            limit: self.in_flight.limit(),
+            ghosts: self.endpoints.ghosts(),
+            queued: self.queue.len(),
+            patience: self.in_flight.patience(),
+            known: self.in_flight.known(),
+            budget: self.budget.fill(now),
+            breaker: self.breaker.state(now),
+            not_before: self.not_before,
+        }
+    }
+
+    /// The gates that take nothing: deadline, not-before, breaker.
+    #[inline]
+    fn gates(&mut self, now: Time, ask: &Ask) -> Result<State, Refusal> {
+        if ask.deadline <= now {
+            return Err(Refusal { reason: Reason::Deadline, retry_at: now });
+        }
+        let first = ask.attempt <= 1;
+        if !first && now < self.not_before {
+            return Err(Refusal { reason: Reason::NotBefore, retry_at: self.not_before });
+        }
+        self.breaker.check(now, first, &mut self.rng)
+    }
+
+    /// Where an attempt may go now, if anywhere.
+    #[inline]
+    fn place(&mut self, now: Time) -> Option<Place> {
+        if let Some(endpoint) = self.endpoints.due(now, self.probe_every()) {
+            return Some(Place { endpoint, probe: true });
+        }
+        let limit = self.in_flight.limit();
+        (self.endpoints.taken(limit) < limit)
+            .then(|| Place { endpoint: self.endpoints.choose(&mut self.rng), probe: false })
+    }
+
+    fn send(&mut self, now: Time, ask: &Ask, place: Place) -> Permit {
+        let endpoint = place.endpoint;
+        let number = if place.probe {
+            self.events.push(Event::GhostProbe { endpoint });
+            self.endpoints.probe(endpoint, now)
+        } else {
+            self.endpoints.sent(endpoint)
+        };
+        let pass = self.breaker.take(now);
+        Permit { since: ask.since, sent_at: now, number, endpoint, pass }
+    }
+
+    #[cold]
+    fn enqueue(&mut self, now: Time, ask: &Ask) -> Admission {
+        if ask.attempt > 1 && self.queue.is_pressed(now) {
+            return Admission::No(self.refuse(now, Reason::Shed));
+        }
+        let margin = self.latency.p90().unwrap_or_default();
+        let patience = self.in_flight.patience();
+        let leaves = if ask.told { ask.deadline } else { ask.deadline.min(ask.since + patience) };
+        let useful_until = Time::ZERO + leaves.since(Time::ZERO + margin);
+        if useful_until <= now {
+            return Admission::No(self.refuse(now, Reason::DeadlineMargin));
+        }
+        let wait_until = now + (patience / 2).saturating_sub(margin).max(LEAST_WAIT);
+        match self.queue.push(now, Entry { item: *ask, wait_until, useful_until }) {
+            Some(ticket) => Admission::Queued(ticket, self.next_wake().unwrap_or(wait_until)),
+            None if self.queue.is_empty() => {
+                Admission::No(self.refuse(now, Reason::InFlightFull)) // no place at all
+            }
+            None => Admission::No(self.refuse(now, Reason::QueueFull)),
+        }
+    }
+
+    /// Refuses whoever can wait no longer, then hands free slots to those whose turn it is.
+    #[cold]
+    fn grant(&mut self, now: Time, wake: &mut Vec<Wake>) {
+        while let Some((ticket, _, reason)) = self.queue.expired(now) {
+            wake.push(Wake { ticket, result: Err(self.refuse(now, reason)) });
+        }
+        // With the breaker not closed nobody's turn will come: all are told at once.
+        let flush = self.breaker.state(now) != State::Closed;
+        while !self.queue.is_empty() {
+            let place = self.place(now);
+            let next = match place {
+                _ if flush => self.queue.pop(now),
+                None => return,
+                Some(Place { probe: true, .. }) => self.queue.pop_newest(),
+                Some(_) => self.queue.pop(now),
+            };
+            let Some((ticket, ask)) = next else { return };
+            let result = match (self.gates(now, &ask), place) {
+                (Ok(State::Closed), Some(place)) => Ok(self.send(now, &ask, place)),
+                (Err(refusal), _) => Err(refusal),
+                (Ok(_), _) => Err(self.refuse(now, Reason::BreakerOpen)),
+            };
+            wake.push(Wake { ticket, result });
+        }
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        let due = self.endpoints.next_due(self.probe_every());
+        [self.queue.next_expiry(), due].into_iter().flatten().min()
+    }
+
+    /// One ghost probe per ten replies' time, within reason.
+    fn probe_every(&self) -> Duration {
+        const SOONEST: f64 = 0.5;
+        let every = self.in_flight.known().map_or(SOONEST, |known| 10.0 / known.rate);
+        Duration::from_secs_f64(every.clamp(SOONEST, 5.0))
+    }
+
+    fn refuse(&mut self, now: Time, reason: Reason) -> Refusal {
+        Refusal { reason, retry_at: now + COME_BACK + self.rng.up_to(COME_BACK) }
+    }
+
+    fn hold_back(&mut self, now: Time, hint: Duration) {
+        let until = now + hint.min(LONGEST_HOLD);
+        if until > self.not_before {
+            self.not_before = until;
+            self.events.push(Event::HeldBack { until });
+        }
+    }
+
+    #[cold]
+    fn note_limit(&mut self) {
+        let (from, to) = (self.told_limit, self.in_flight.limit());
+        if from.abs_diff(to) > from / 10 {
+            self.told_limit = to;
+            self.events.push(Event::LimitMoved { from, to });
+        }
+    }
+}
+
+/// Where an attempt may go: into a free slot, or as a probe into a ghost's.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    endpoint: u16,
+    probe: bool,
+}
+
+#[cfg(test)]
+#[path = "upstream_tests.rs"]
+mod tests;
