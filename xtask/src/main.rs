@@ -6,6 +6,7 @@
 //! **How.** `cargo xtask <command>`. A command is one module with a `run`; adding one takes its `mod` line, a
 //! variant of [`Command`] and an arm in [`run`].
 
+mod deny;
 mod metadata;
 mod tidy;
 mod violation;
@@ -30,6 +31,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Check licences and duplicate versions of dependencies against deny.toml
+    Deny,
     /// Check the rules that no compiler knows: arrows, purity, sizes, leftovers, links
     Tidy,
 }
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
 
 fn run(workspace: &Workspace, command: Command) -> anyhow::Result<()> {
     match command {
+        Command::Deny => deny::run(workspace),
         Command::Tidy => tidy::run(workspace),
     }
 }
