@@ -4,10 +4,12 @@
 //! is code with a test that plants a violation, and the same command runs on a laptop and in CI.
 //!
 //! **How.** `cargo xtask <command>`. A command is one module with a `run`; adding one takes its `mod` line, a
-//! variant of [`Command`] and an arm in [`run`].
+//! variant of [`Command`] and an arm in [`run`]. A step of `ci` is one line in `ci::STEPS`.
 
+mod ci;
 mod deny;
 mod metadata;
+mod test;
 mod tidy;
 mod violation;
 mod workspace;
@@ -31,8 +33,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run every check in order and print what each took
+    Ci(ci::Args),
     /// Check licences and duplicate versions of dependencies against deny.toml
     Deny,
+    /// Run the tests of all crates with all features
+    Test(test::Args),
     /// Check the rules that no compiler knows: arrows, purity, sizes, leftovers, links
     Tidy,
 }
@@ -50,7 +56,9 @@ fn main() -> ExitCode {
 
 fn run(workspace: &Workspace, command: Command) -> anyhow::Result<()> {
     match command {
+        Command::Ci(args) => ci::run(workspace, &args),
         Command::Deny => deny::run(workspace),
+        Command::Test(args) => test::run(workspace, &args),
         Command::Tidy => tidy::run(workspace),
     }
 }
@@ -64,5 +72,20 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_follows_two_dashes_reaches_cargo_test_untouched() {
+        let line = ["xtask", "test", "--full", "--", "budget", "--", "--nocapture"];
+        let Command::Test(args) = Cli::parse_from(line).command else { panic!("not `test`") };
+        assert!(args.full);
+        assert_eq!(args.rest, ["budget", "--", "--nocapture"]);
+    }
+
+    #[test]
+    fn an_unknown_step_is_refused_with_the_known_ones() {
+        let error =
+            Cli::try_parse_from(["xtask", "ci", "--only", "lunch"]).err().unwrap().to_string();
+        assert!(error.contains("tidy") && error.contains("clippy"), "{error}");
     }
 }
