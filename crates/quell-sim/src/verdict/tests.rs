@@ -1,0 +1,150 @@
+use super::*;
+
+/// Ten seconds of health, ten of outage, forty to recover in.
+const TIMING: Timing = Timing { outage_at: 10, outage_len: 10, end: 60 };
+
+/// A run with constant demand and as many good answers as `good` says for each second.
+fn run(demand: u64, good: impl Fn(usize) -> u64) -> Series {
+    let mut run = Series::default();
+    for second in 0..TIMING.end {
+        run.add(Count::Demand, second, demand);
+        run.add(Count::Good, second, good(second));
+    }
+    run
+}
+
+fn judged(demand: u64, good: impl Fn(usize) -> u64) -> Verdict {
+    Verdict::of(&run(demand, good), TIMING, 1_200.0)
+}
+
+#[test]
+fn health_from_the_first_second_on_is_recovery_in_no_time() {
+    assert_eq!(judged(1_000, |_| 1_000), Verdict::Recovered { seconds: 0 });
+}
+
+#[test]
+fn recovery_is_counted_from_the_first_second_that_all_later_windows_agree_on() {
+    for k in 0..=20 {
+        let verdict = judged(1_000, |s| if s < 20 + k as usize { 0 } else { 1_000 });
+        assert_eq!(verdict, Verdict::Recovered { seconds: k });
+        assert!(verdict.within(k));
+        assert!(k == 0 || !verdict.within(k - 1));
+    }
+}
+
+#[test]
+fn a_recovery_too_late_to_be_watched_for_twenty_seconds_is_not_believed() {
+    let verdict = judged(1_000, |s| if s < 41 { 0 } else { 1_000 });
+    assert_eq!(verdict, Verdict::StillDown { goodput: 1.0 });
+}
+
+#[test]
+fn a_dip_in_the_middle_spoils_the_recovery_before_it() {
+    // 26 % of one second is more than 5 % of any window around it; the last of those starts at second 30.
+    let verdict = judged(1_000, |s| if s == 30 { 740 } else { 1_000 });
+    assert_eq!(verdict, Verdict::Recovered { seconds: 11 });
+    let verdict = judged(1_000, |s| if s == 30 { 760 } else { 1_000 });
+    assert_eq!(verdict, Verdict::Recovered { seconds: 0 });
+}
+
+#[test]
+fn windows_of_many_requests_need_exactly_95_percent() {
+    assert!(judged(1_000, |_| 950).within(0));
+    assert!(!judged(1_000, |_| 949).within(60));
+    assert!(judged(200, |_| 190).within(0));
+    assert!(!judged(200, |_| 189).within(60));
+}
+
+#[test]
+fn demand_above_capacity_is_measured_against_capacity() {
+    assert!(judged(3_000, |_| 1_150).within(0));
+    let verdict = judged(3_000, |_| 600);
+    assert_eq!(verdict, Verdict::StillDown { goodput: 0.5 });
+    assert_eq!(verdict.to_string(), "still down: 50 % of achievable");
+}
+
+#[test]
+fn chance_at_20_requests_a_second_is_tolerated_and_a_loss_of_a_fifth_is_not() {
+    for seed in 1..=300 {
+        let healthy = poisson(seed, 1.0);
+        assert_eq!(Verdict::of(&healthy, TIMING, 30.0), Verdict::Recovered { seconds: 0 });
+        let ailing = poisson(seed, 0.8);
+        assert!(!Verdict::of(&ailing, TIMING, 30.0).within(10), "seed {seed}");
+    }
+}
+
+/// Users who arrive at random, 20 per second, and are answered 100 to 500 ms later if at all.
+fn poisson(seed: u64, answered: f64) -> Series {
+    let mut state = seed;
+    let mut uniform = move || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f64 / (1u64 << 24) as f64
+    };
+    let (mut run, mut at) = (Series::default(), 0.0);
+    loop {
+        at -= (1.0 - uniform()).ln() / 20.0;
+        if at >= TIMING.end as f64 {
+            return run;
+        }
+        run.add(Count::Demand, at as usize, 1);
+        let answer = at + 0.1 + 0.4 * uniform();
+        if uniform() < answered {
+            run.add(Count::Good, answer as usize, 1);
+        }
+    }
+}
+
+#[test]
+fn a_short_run_is_judged_by_the_windows_it_has_and_none_is_no_health() {
+    let healthy = run(1_000, |_| 1_000);
+    let until = |end| Verdict::of(&healthy, Timing { end, ..TIMING }, 1_200.0);
+    assert!(until(25).within(0));
+    assert!(!until(24).within(0));
+    assert!(!until(20).within(0));
+    assert!(!until(0).within(0));
+}
+
+#[test]
+fn a_run_without_users_has_not_recovered() {
+    assert_eq!(judged(0, |_| 0), Verdict::StillDown { goodput: 0.0 });
+}
+
+#[test]
+fn the_summary_counts_from_the_outage_on_and_the_refusals_before_it() {
+    let mut run = run(100, |s| if s < 20 { 0 } else { 100 });
+    for second in 0..TIMING.end {
+        let storm = second >= 10;
+        run.add(Count::Received, second, if storm { 400 } else { 100 });
+        run.add(Count::Sent, second, if storm { 440 } else { 95 });
+        run.add(Count::Refused, second, if storm { 0 } else { 5 });
+    }
+    let summary = Summary::of(&run, TIMING, 120.0, Work { served: 1_000, wasted: 250 });
+    assert_eq!(summary.verdict, Verdict::Recovered { seconds: 0 });
+    assert_eq!(summary.amplification, 1.1);
+    assert_eq!(summary.attempts_per_user, 4.4);
+    assert_eq!(summary.wasted, 0.25);
+    assert_eq!(summary.goodput_after, 1.0);
+    assert_eq!(summary.refused_before, 0.05);
+    assert_eq!(
+        summary.to_string(),
+        "recovered in 0 s; amplification 1.10, 4.40 attempts per user, 25 % of the work wasted"
+    );
+}
+
+#[test]
+fn two_observers_of_a_run_merge_into_one_series() {
+    let (mut callers, mut upstream) = (Series::default(), Series::default());
+    callers.add(Count::Received, 1, 2);
+    upstream.add(Count::Sent, 3, 4);
+    callers.merge(&upstream);
+    assert_eq!((callers.at(Count::Received, 1), callers.at(Count::Sent, 3)), (2, 4));
+    assert_eq!((callers.len(), callers.sum(Count::Sent, 0..usize::MAX)), (4, 4));
+}
+
+#[test]
+fn a_second_beyond_all_bounds_costs_no_more_memory_than_the_longest_run() {
+    let mut run = Series::default();
+    run.add(Count::Demand, usize::MAX, 1);
+    assert_eq!(run.len(), LONGEST);
+}
