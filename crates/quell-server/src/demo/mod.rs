@@ -1,1 +1,7 @@
-//! The demo.
+//! The demo: an outage on real sockets, and callers who make it worse.
+//!
+//! What the simulator claims on virtual time is shown here with a real service and real connections. The
+//! parts are plain enough to serve as test kit too: nothing in them knows of Quell.
+
+pub mod scripted;
+pub mod tally;
