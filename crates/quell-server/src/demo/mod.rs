@@ -3,5 +3,7 @@
 //! What the simulator claims on virtual time is shown here with a real service and real connections. The
 //! parts are plain enough to serve as test kit too: nothing in them knows of Quell.
 
+pub mod callers;
+pub mod files;
 pub mod scripted;
 pub mod tally;
