@@ -174,8 +174,9 @@ fn after_closing_the_admitted_share_ramps_up() {
         let pass = probe(&mut breaker, at(500), &mut rng).unwrap();
         breaker.judge(at(500), &pass, Some(true), &mut rng);
     }
-    let mut share =
-        |ms: u64| (0..1_000).filter(|_| breaker.check(at(500 + ms), true, &mut rng).is_ok()).count();
+    let mut share = |ms: u64| {
+        (0..1_000).filter(|_| breaker.check(at(500 + ms), true, &mut rng).is_ok()).count()
+    };
     assert!((150..250).contains(&share(0)));
     assert!((550..650).contains(&share(125)));
     assert_eq!(share(250), 1_000);

@@ -1,1 +1,297 @@
+use super::*;
+use crate::{
+    budget::tokens,
+    in_flight::Limit,
+    spec::{PolicySpec, UpstreamSpec},
+};
 
+fn at(ms: u64) -> Time {
+    Time::ZERO + Duration::from_millis(ms)
+}
+
+struct World {
+    upstream: Upstream,
+    policy: Policy,
+    wake: Vec<Wake>,
+}
+
+impl World {
+    fn new(policy: PolicySpec, upstream: UpstreamSpec) -> Self {
+        let policy = Policy::new(policy).unwrap();
+        let upstream = Upstream::new(upstream, policy.per_try(), 1, Time::ZERO).unwrap();
+        Self { upstream, policy, wake: Vec::new() }
+    }
+
+    fn with_budget(max: u32) -> Self {
+        let budget = tokens::Spec { max, ratio: 0.1, refill: None };
+        // The breaker is not the subject here: it never has enough calls.
+        let breaker =
+            crate::breaker::Spec { min_calls: u32::MAX, ..crate::breaker::Spec::default() };
+        let upstream = UpstreamSpec { budget, breaker, ..UpstreamSpec::library() };
+        Self::new(PolicySpec::library(), upstream)
+    }
+
+    fn call(&self, now: Time) -> Call {
+        let mut call = Call::new(self.policy, now);
+        call.set_repeatable(true);
+        call
+    }
+
+    fn step(&mut self, call: &mut Call, now: Time, input: Input) -> Step {
+        call.step(now, input, &mut self.upstream, &mut self.wake)
+    }
+
+    fn start(&mut self, now: Time) -> (Call, Send) {
+        let mut call = self.call(now);
+        let send = sends(self.step(&mut call, now, Input::Start));
+        call.sent(send.slot);
+        (call, send)
+    }
+
+    /// Starts a call whose first attempt fails with this.
+    fn failed(&mut self, now: Time, failure: Failure) -> (Call, Step) {
+        let (mut call, send) = self.start(now);
+        let input = Input::Ended { slot: send.slot, outcome: Outcome::Failed(failure) };
+        let step = self.step(&mut call, now, input);
+        (call, step)
+    }
+
+    fn tokens(&mut self, now: Time) -> u32 {
+        let max = 100.0;
+        (self.upstream.snapshot(now).budget * max).round() as u32
+    }
+}
+
+fn sends(step: Step) -> Send {
+    match step {
+        Step::Send(send) => send,
+        other => panic!("expected a send, got {other:?}"),
+    }
+}
+
+fn sleeps(step: Step) -> Time {
+    match step {
+        Step::Sleep { until } => until,
+        other => panic!("expected a sleep, got {other:?}"),
+    }
+}
+
+fn finishes(step: Step) -> (Answer, Option<Reason>) {
+    match step {
+        Step::Finish(finish) => (finish.answer, finish.reason),
+        other => panic!("expected the end, got {other:?}"),
+    }
+}
+
+const BROKEN: Failure = Failure::of(Fault::Server).with_code(500);
+
+#[test]
+fn attempts_count_the_first_try() {
+    let mut world = World::with_budget(100);
+    let (mut call, mut step) = world.failed(at(0), BROKEN);
+    for attempt in 2..=3 {
+        let until = sleeps(step);
+        let send = sends(world.step(&mut call, until, Input::Woke));
+        assert_eq!(send.attempt, attempt);
+        let input = Input::Ended { slot: send.slot, outcome: Outcome::Failed(BROKEN) };
+        step = world.step(&mut call, until, input);
+    }
+    assert_eq!(finishes(step), (Answer::This, Some(Reason::AttemptsSpent)));
+    assert_eq!(call.attempts(), 3);
+}
+
+/// G5: the budget is asked at the decision, not after the sleep.
+#[test]
+fn of_a_thousand_simultaneous_failures_only_the_budget_retries() {
+    let mut world = World::with_budget(200);
+    let steps: Vec<_> = (0..1_000).map(|_| world.failed(at(0), BROKEN)).collect();
+    let retries = steps.iter().filter(|(_, step)| matches!(step, Step::Sleep { .. })).count();
+    assert_eq!(retries, 200);
+    for (_, step) in steps.into_iter().skip(200) {
+        assert_eq!(finishes(step), (Answer::This, Some(Reason::BudgetEmpty)));
+    }
+}
+
+/// G6, first half: dropped in its sleep, it was never sent.
+#[test]
+fn a_retry_that_was_paid_for_and_never_sent_is_refunded() {
+    let mut world = World::with_budget(100);
+    let (mut call, step) = world.failed(at(0), BROKEN);
+    sleeps(step);
+    assert_eq!(world.tokens(at(0)), 99);
+    call.abandon(at(1), &mut world.upstream, &mut world.wake);
+    assert_eq!(world.tokens(at(1)), 100);
+    call.abandon(at(2), &mut world.upstream, &mut world.wake);
+    assert_eq!(world.tokens(at(2)), 100, "once");
+}
+
+/// G6: admitted but dropped before the first byte went out.
+#[test]
+fn a_retry_dropped_before_its_first_byte_is_refunded_and_leaves_no_ghost() {
+    let mut world = World::with_budget(100);
+    let (mut call, step) = world.failed(at(0), BROKEN);
+    let until = sleeps(step);
+    sends(world.step(&mut call, until, Input::Woke));
+    call.abandon(until, &mut world.upstream, &mut world.wake);
+    assert_eq!(world.tokens(until), 100);
+    let snapshot = world.upstream.snapshot(until);
+    assert_eq!((snapshot.in_flight, snapshot.ghosts), (0, 0));
+}
+
+/// G6, second half.
+#[test]
+fn a_retry_that_was_sent_and_then_dropped_stays_paid_and_leaves_one_ghost() {
+    let mut world = World::with_budget(100);
+    let (mut call, step) = world.failed(at(0), BROKEN);
+    let until = sleeps(step);
+    let send = sends(world.step(&mut call, until, Input::Woke));
+    call.sent(send.slot);
+    call.abandon(until, &mut world.upstream, &mut world.wake);
+    assert_eq!(world.tokens(until), 99);
+    let snapshot = world.upstream.snapshot(until);
+    assert_eq!((snapshot.in_flight, snapshot.ghosts), (0, 1));
+}
+
+/// X2.
+#[test]
+fn a_backoff_sleep_holds_no_slot_and_no_budget_beyond_its_own_token() {
+    let spec = UpstreamSpec { in_flight: Limit::Fixed(1), queue: 0, ..UpstreamSpec::gateway() };
+    let mut world = World::new(PolicySpec::library(), spec);
+    let (_asleep, step) = world.failed(at(0), BROKEN);
+    sleeps(step);
+    assert_eq!(world.upstream.snapshot(at(0)).in_flight, 0);
+    assert_eq!(world.tokens(at(0)), 99);
+    let (mut other, send) = world.start(at(0));
+    let input = Input::Ended { slot: send.slot, outcome: Outcome::Success };
+    assert_eq!(finishes(world.step(&mut other, at(0), input)), (Answer::This, None));
+}
+
+/// X7.
+#[test]
+fn a_retry_refused_at_admit_returns_the_earlier_reply_and_its_token() {
+    let spec = UpstreamSpec { in_flight: Limit::Fixed(1), queue: 0, ..UpstreamSpec::gateway() };
+    let mut world = World::new(PolicySpec::library(), spec);
+    let (mut call, step) = world.failed(at(0), BROKEN);
+    let until = sleeps(step);
+    let (_holder, _) = world.start(until);
+    let step = world.step(&mut call, until, Input::Woke);
+    assert_eq!(finishes(step), (Answer::Kept, Some(Reason::InFlightFull)));
+    assert_eq!(world.tokens(until), 100);
+}
+
+#[test]
+fn a_later_attempt_without_a_reply_returns_the_kept_one() {
+    let mut world = World::with_budget(100);
+    let (mut call, step) = world.failed(at(0), BROKEN);
+    let until = sleeps(step);
+    let send = sends(world.step(&mut call, until, Input::Woke));
+    call.set_repeatable(false);
+    let broken_pipe = Failure::of(Fault::Server);
+    let input = Input::Ended { slot: send.slot, outcome: Outcome::Failed(broken_pipe) };
+    let step = world.step(&mut call, until, input);
+    assert_eq!(finishes(step), (Answer::Kept, Some(Reason::NotSafe)));
+}
+
+#[test]
+fn what_may_have_been_acted_on_is_repeated_only_if_that_is_safe() {
+    let mut world = World::with_budget(100);
+    for (failure, expected) in
+        [(BROKEN, Some(Reason::NotSafe)), (Failure::of(Fault::Connect), None)]
+    {
+        let (mut call, send) = world.start(at(0));
+        call.set_repeatable(false);
+        let input = Input::Ended { slot: send.slot, outcome: Outcome::Failed(failure) };
+        let step = world.step(&mut call, at(0), input);
+        match expected {
+            Some(reason) => assert_eq!(finishes(step).1, Some(reason)),
+            None => drop(sleeps(step)),
+        }
+    }
+}
+
+/// H10: what was never sent needs no buffered body.
+#[test]
+fn a_body_that_cannot_be_replayed_stops_all_but_never_sent_failures() {
+    let mut world = World::with_budget(100);
+    for (failure, stops) in [(BROKEN, true), (Failure::of(Fault::Connect), false)] {
+        let (mut call, send) = world.start(at(0));
+        call.set_replayable(false);
+        let input = Input::Ended { slot: send.slot, outcome: Outcome::Failed(failure) };
+        let step = world.step(&mut call, at(0), input);
+        assert_eq!(matches!(step, Step::Finish(_)), stops);
+    }
+}
+
+/// T3.
+#[test]
+fn the_time_that_remains_is_computed_after_the_sleep() {
+    let policy = PolicySpec {
+        timeout: Duration::from_secs(4),
+        per_try_timeout: Some(Duration::from_secs(3)),
+        ..PolicySpec::library()
+    };
+    let mut world = World::new(policy, UpstreamSpec::library());
+    let (mut call, step) = world.failed(at(0), BROKEN);
+    sleeps(step);
+    let overslept = at(2_500);
+    let send = sends(world.step(&mut call, overslept, Input::Woke));
+    assert_eq!(send.timeout_at, at(4_000), "what is left of the call, not a whole attempt");
+}
+
+#[test]
+fn a_retry_that_cannot_finish_in_time_is_not_made() {
+    let mut world = World::with_budget(100);
+    for i in 0..64 {
+        let (mut call, send) = world.start(at(i * 1_000));
+        let input = Input::Ended { slot: send.slot, outcome: Outcome::Success };
+        let _ = world.step(&mut call, at(i * 1_000 + 500), input);
+    }
+    let start = at(100_000);
+    let (mut call, send) = world.start(start);
+    call.set_deadline(start + Duration::from_millis(400));
+    let input = Input::Ended { slot: send.slot, outcome: Outcome::Failed(BROKEN) };
+    let step = world.step(&mut call, start, input);
+    assert_eq!(finishes(step), (Answer::This, Some(Reason::Deadline)));
+    assert_eq!(world.tokens(start), 100, "nothing was paid");
+}
+
+#[test]
+fn no_retry_fires_before_the_hint_and_one_beyond_the_cap_ends_the_call() {
+    let mut world = World::with_budget(100);
+    let hint = |seconds| BROKEN.with_hint(Duration::from_secs(seconds));
+    let (_call, step) = world.failed(at(0), hint(2));
+    assert!(sleeps(step) > at(2_000));
+    for too_long in [31, u64::MAX] {
+        let (_call, step) = world.failed(at(0), hint(too_long));
+        assert_eq!(finishes(step), (Answer::This, Some(Reason::HintTooLong)));
+    }
+}
+
+#[test]
+fn an_open_breaker_stops_retries_at_once() {
+    let mut world = World::new(PolicySpec::library(), UpstreamSpec::library());
+    let steps: Vec<_> = (0..20).map(|_| world.failed(at(0), BROKEN).1).collect();
+    let last = steps.into_iter().next_back().unwrap();
+    assert_eq!(finishes(last), (Answer::This, Some(Reason::BreakerOpen)));
+}
+
+#[test]
+fn a_timeout_leaves_a_ghost_and_counts_against_the_upstream() {
+    let mut world = World::with_budget(100);
+    let (mut call, send) = world.start(at(0));
+    let step = world.step(&mut call, send.timeout_at, Input::TimedOut { slot: send.slot });
+    sleeps(step);
+    assert_eq!(world.upstream.snapshot(send.timeout_at).ghosts, 1);
+}
+
+#[test]
+fn a_defer_comes_back_when_asked_and_burns_no_attempt() {
+    let mut world = World::with_budget(100);
+    let (mut call, send) = world.start(at(0));
+    let outcome = Outcome::Defer { after: Duration::from_secs(1) };
+    let step = world.step(&mut call, at(0), Input::Ended { slot: send.slot, outcome });
+    let until = sleeps(step);
+    assert!(until >= at(1_000));
+    let send = sends(world.step(&mut call, until, Input::Woke));
+    assert_eq!(send.attempt, 1);
+}

@@ -31,7 +31,7 @@ use crate::{Time, patience::Patience, time::nanos};
 /// The least that may be under way, and all that may be when callers leave and nothing is known.
 const LEAST: u32 = 8;
 /// What may be under way while nothing is known and nobody complains.
-const UNKNOWN: u32 = 256;
+const UNKNOWN: u32 = 512;
 const BUCKET: u64 = 500_000_000;
 const BUCKET_REPLIES: u32 = 20;
 /// How much served time the estimates look back on.

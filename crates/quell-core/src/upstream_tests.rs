@@ -1,1 +1,382 @@
+use proptest::prelude::*;
 
+use super::*;
+use crate::{Failure, Fault, in_flight::Limit};
+
+const PER_TRY: Duration = Duration::from_secs(5);
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Duration::from_millis(ms)
+}
+
+fn upstream(in_flight: Limit, queue: usize) -> Upstream {
+    let spec = UpstreamSpec { in_flight, queue, ..UpstreamSpec::gateway() };
+    Upstream::new(spec, PER_TRY, 1, Time::ZERO).unwrap()
+}
+
+fn go(upstream: &mut Upstream, now: Time) -> Permit {
+    match upstream.admit(now, &Ask::first(now)) {
+        Admission::Go(permit) => permit,
+        other => panic!("expected a permit, got {other:?}"),
+    }
+}
+
+fn queued(upstream: &mut Upstream, now: Time, ask: &Ask) -> (Ticket, Time) {
+    match upstream.admit(now, ask) {
+        Admission::Queued(ticket, until) => (ticket, until),
+        other => panic!("expected a place in the queue, got {other:?}"),
+    }
+}
+
+fn refused(upstream: &mut Upstream, now: Time, ask: &Ask) -> Reason {
+    match upstream.admit(now, ask) {
+        Admission::No(refusal) => refusal.reason,
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+}
+
+fn end(upstream: &mut Upstream, now: Time, permit: Permit, outcome: Outcome) -> Vec<Wake> {
+    let mut wake = Vec::new();
+    upstream.judge(now, &permit, &outcome);
+    upstream.release(now, permit, Release::Done, &mut wake);
+    wake
+}
+
+fn server_fault() -> Outcome {
+    Outcome::Failed(Failure::of(Fault::Server).with_code(500))
+}
+
+fn open_the_breaker(upstream: &mut Upstream, now: Time) {
+    for _ in 0..20 {
+        let permit = go(upstream, now);
+        end(upstream, now, permit, server_fault());
+    }
+    assert_eq!(upstream.snapshot(now).breaker, State::Open);
+}
+
+/// P0, P2: the caller left, but its slot is taken until the endpoint has got past it.
+#[test]
+fn a_slot_whose_caller_left_stays_taken_until_a_later_call_is_answered() {
+    let mut upstream = upstream(Limit::Fixed(2), 0);
+    let (left, stays) = (go(&mut upstream, at(0)), go(&mut upstream, at(0)));
+    upstream.release(at(100), left, Release::Ghost, &mut Vec::new());
+    assert_eq!(refused(&mut upstream, at(100), &Ask::first(at(100))), Reason::InFlightFull);
+    end(&mut upstream, at(200), stays, Outcome::Success);
+    assert_eq!((upstream.snapshot(at(200)).ghosts, upstream.snapshot(at(200)).in_flight), (0, 0));
+}
+
+/// P0: an attempt that timed out is no proof of a free worker either.
+#[test]
+fn late_refusals_by_proxies_do_not_end_a_ghost() {
+    let mut upstream = upstream(Limit::Fixed(3), 0);
+    let left = go(&mut upstream, at(0));
+    upstream.release(at(1), left, Release::Ghost, &mut Vec::new());
+    for code in [429, 502, 503, 504] {
+        let permit = go(&mut upstream, at(2));
+        let outcome = Outcome::Failed(Failure::of(Fault::Overload).with_code(code));
+        end(&mut upstream, at(2), permit, outcome);
+        assert_eq!(upstream.snapshot(at(2)).ghosts, 1, "after {code}");
+    }
+}
+
+#[test]
+fn while_ghosts_hold_every_slot_one_probe_per_half_second_goes_out_and_heals() {
+    let mut upstream = upstream(Limit::Fixed(2), 0);
+    for _ in 0..2 {
+        let permit = go(&mut upstream, at(0));
+        upstream.release(at(100), permit, Release::Ghost, &mut Vec::new());
+    }
+    assert_eq!(refused(&mut upstream, at(499), &Ask::first(at(499))), Reason::InFlightFull);
+    let first = go(&mut upstream, at(500));
+    assert_eq!(refused(&mut upstream, at(501), &Ask::first(at(501))), Reason::InFlightFull);
+    upstream.release(at(900), first, Release::Ghost, &mut Vec::new());
+    let second = go(&mut upstream, at(1_000));
+    end(&mut upstream, at(1_010), second, Outcome::Success);
+    assert_eq!(upstream.snapshot(at(1_010)).ghosts, 0);
+}
+
+/// P9: a probe's answer is only of use to a caller who is still there.
+#[test]
+fn a_ghost_probe_is_carried_by_the_newest_caller_in_the_queue() {
+    let mut upstream = upstream(Limit::Fixed(1), 8);
+    let permit = go(&mut upstream, at(0));
+    upstream.release(at(10), permit, Release::Ghost, &mut Vec::new());
+    let (old, _) = queued(&mut upstream, at(100), &Ask::first(at(100)));
+    let (new, until) = queued(&mut upstream, at(450), &Ask::first(at(450)));
+    assert_eq!(until, at(500));
+    let mut wake = Vec::new();
+    upstream.poll(at(500), &mut wake);
+    assert_eq!(wake.len(), 1);
+    assert_eq!(wake[0].ticket, new);
+    assert!(wake[0].result.is_ok());
+    assert!(upstream.leave(old));
+}
+
+/// X1: refusing is our doing; it neither judges the upstream nor uses up its probes.
+#[test]
+fn our_own_refusals_are_no_failures_and_take_no_probe() {
+    let mut upstream = upstream(Limit::Fixed(100), 0);
+    open_the_breaker(&mut upstream, at(0));
+    for _ in 0..1_000 {
+        assert_eq!(refused(&mut upstream, at(100), &Ask::first(at(100))), Reason::BreakerOpen);
+    }
+    let probes: Vec<_> = (0..3).map(|_| go(&mut upstream, at(500))).collect();
+    assert_eq!(refused(&mut upstream, at(500), &Ask::first(at(500))), Reason::ProbeLimit);
+    for probe in probes {
+        upstream.release(at(501), probe, Release::Unsent, &mut Vec::new());
+    }
+    assert_eq!(upstream.snapshot(at(501)).breaker, State::HalfOpen);
+    let full = upstream_full();
+    assert_eq!(full.0, State::Closed, "a full limit is not a failing upstream: {} refused", full.1);
+}
+
+fn upstream_full() -> (State, u32) {
+    let mut upstream = upstream(Limit::Fixed(1), 0);
+    let _held = go(&mut upstream, at(0));
+    for _ in 0..1_000 {
+        assert_eq!(refused(&mut upstream, at(1), &Ask::first(at(1))), Reason::InFlightFull);
+    }
+    (upstream.snapshot(at(1)).breaker, 1_000)
+}
+
+/// X3.
+#[test]
+fn opening_the_breaker_flushes_the_queue_with_its_reason() {
+    let mut upstream = upstream(Limit::Fixed(20), 8);
+    let permits: Vec<_> = (0..20).map(|_| go(&mut upstream, at(0))).collect();
+    let waiting: Vec<_> =
+        (0..3).map(|_| queued(&mut upstream, at(1), &Ask::first(at(1))).0).collect();
+    let mut wake = Vec::new();
+    for permit in permits {
+        upstream.judge(at(2), &permit, &server_fault());
+        if upstream.snapshot(at(2)).breaker == State::Open {
+            upstream.release(at(2), permit, Release::Done, &mut wake);
+        } else {
+            // Hold every slot until it opens, so that nobody is granted one before.
+            std::mem::forget(permit);
+        }
+    }
+    let told: Vec<_> =
+        wake.iter().map(|wake| (wake.ticket, wake.result.as_ref().unwrap_err().reason)).collect();
+    assert_eq!(told, waiting.map_to(Reason::BreakerOpen));
+}
+
+trait MapTo {
+    fn map_to(self, reason: Reason) -> Vec<(Ticket, Reason)>;
+}
+impl MapTo for Vec<Ticket> {
+    fn map_to(self, reason: Reason) -> Vec<(Ticket, Reason)> {
+        self.into_iter().map(|ticket| (ticket, reason)).collect()
+    }
+}
+
+/// X6.
+#[test]
+fn a_queued_caller_who_cannot_be_served_in_time_is_refused_before_its_turn() {
+    let mut upstream = upstream(Limit::Fixed(1), 8);
+    for i in 0..64 {
+        let permit = go(&mut upstream, at(i * 200));
+        end(&mut upstream, at(i * 200 + 100), permit, Outcome::Success);
+    }
+    let now = at(20_000);
+    let holder = go(&mut upstream, now);
+    let deadline = now + Duration::from_millis(250);
+    let hasty = Ask { deadline, told: true, ..Ask::first(now) };
+    let (ticket, until) = queued(&mut upstream, now, &hasty);
+    let margin = deadline.since(until);
+    assert!((88..=113).contains(&margin.as_millis()), "the margin is the p90: {margin:?}");
+    let mut wake = Vec::new();
+    upstream.poll(until, &mut wake);
+    let Wake { ticket: told, result } = wake.pop().unwrap();
+    assert_eq!((told, result.unwrap_err().reason), (ticket, Reason::DeadlineMargin));
+    let late = until + Duration::from_millis(1);
+    assert_eq!(refused(&mut upstream, late, &hasty), Reason::DeadlineMargin);
+    end(&mut upstream, late, holder, Outcome::Success);
+}
+
+#[test]
+fn retries_do_not_queue_under_pressure() {
+    let mut upstream = upstream(Limit::Fixed(1), 8);
+    let _held = go(&mut upstream, at(0));
+    queued(&mut upstream, at(0), &Ask::first(at(0)));
+    let retry = Ask { attempt: 2, ..Ask::first(at(0)) };
+    queued(&mut upstream, at(99), &retry);
+    assert_eq!(refused(&mut upstream, at(100), &retry), Reason::Shed);
+}
+
+/// X8.
+#[test]
+fn a_hint_holds_back_retries_but_not_first_attempts_and_outlives_its_call() {
+    let mut upstream = upstream(Limit::Fixed(8), 0);
+    let permit = go(&mut upstream, at(0));
+    let hint = Failure::of(Fault::Overload).with_code(503).with_hint(Duration::from_secs(2));
+    end(&mut upstream, at(0), permit, Outcome::Failed(hint));
+    let retry = Ask { attempt: 2, ..Ask::first(at(0)) };
+    assert_eq!(refused(&mut upstream, at(1_999), &retry), Reason::NotBefore);
+    let first = go(&mut upstream, at(1_999));
+    end(&mut upstream, at(1_999), first, Outcome::Success);
+    let Admission::Go(permit) = upstream.admit(at(2_000), &retry) else { panic!() };
+    end(&mut upstream, at(2_000), permit, Outcome::Success);
+}
+
+#[test]
+fn an_absurd_hint_does_not_hold_retries_back_for_ever() {
+    let mut upstream = upstream(Limit::Fixed(8), 0);
+    let permit = go(&mut upstream, at(0));
+    let hint = Failure::of(Fault::Overload).with_code(503).with_hint(Duration::MAX);
+    end(&mut upstream, at(0), permit, Outcome::Failed(hint));
+    assert_eq!(upstream.snapshot(at(0)).not_before, at(0) + LONGEST_HOLD);
+}
+
+/// P12, whole: with one of three endpoints dead, the others' slots stay usable.
+#[test]
+fn a_dead_endpoint_costs_no_more_than_its_share() {
+    let spec = UpstreamSpec {
+        in_flight: Limit::Fixed(30),
+        queue: 0,
+        endpoints: 3,
+        ..UpstreamSpec::gateway()
+    };
+    let mut upstream = Upstream::new(spec, PER_TRY, 3, at(0)).unwrap();
+    let (mut served, mut refusals) = (0, 0);
+    for i in 0..5_000u64 {
+        let now = at(i * 10);
+        match upstream.admit(now, &Ask::first(now)) {
+            Admission::Go(permit) if permit.endpoint() == 2 => {
+                upstream.release(now, permit, Release::Ghost, &mut Vec::new());
+            }
+            Admission::Go(permit) => {
+                served += 1;
+                end(&mut upstream, now, permit, Outcome::Success);
+            }
+            _ => refusals += 1,
+        }
+    }
+    assert_eq!(refusals, 0);
+    assert!(served > 4_850, "{served} of 5000: the dead one gets probes only");
+}
+
+/// One random thing that a host may do.
+#[derive(Debug, Clone)]
+enum Act {
+    Admit { retry: bool, told: Option<u64> },
+    Succeed(usize),
+    Fail(usize),
+    Unsent(usize),
+    Ghost(usize),
+    Leave(usize),
+    Poll,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        4 => (any::<bool>(), prop::option::of(0..2_000u64))
+            .prop_map(|(retry, told)| Act::Admit { retry, told }),
+        2 => any::<usize>().prop_map(Act::Succeed),
+        1 => any::<usize>().prop_map(Act::Fail),
+        1 => any::<usize>().prop_map(Act::Unsent),
+        1 => any::<usize>().prop_map(Act::Ghost),
+        1 => any::<usize>().prop_map(Act::Leave),
+        1 => Just(Act::Poll),
+    ]
+}
+
+fn pick<T>(from: &mut Vec<T>, index: usize) -> Option<T> {
+    (!from.is_empty()).then(|| from.swap_remove(index % from.len()))
+}
+
+/// Collects grants, and counts every ticket that was answered.
+fn collect(wake: &mut Vec<Wake>, permits: &mut Vec<Permit>, tickets: &mut Vec<Ticket>) {
+    for Wake { ticket, result } in wake.drain(..) {
+        let place = tickets.iter().position(|&other| other == ticket);
+        tickets.swap_remove(place.expect("a ticket is answered once, and only if it is out"));
+        permits.extend(result);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
+
+    /// P1, C4, T1: whatever happens in whatever order, on a clock that steps back now and then, no permit or ticket
+    /// is lost or doubled, the limit holds, and at most the allowed probes are out.
+    #[test]
+    fn no_permit_or_ticket_is_lost_whatever_happens(
+        acts in prop::collection::vec((act(), 0..400u64, 0..20u8), 1..200),
+        limit in 1..6u32,
+        seed in any::<u64>(),
+    ) {
+        let spec = UpstreamSpec {
+            in_flight: Limit::Fixed(limit),
+            queue: 4,
+            endpoints: 1 + (seed % 3) as u16,
+            ..UpstreamSpec::gateway()
+        };
+        let mut upstream = Upstream::new(spec, PER_TRY, seed, Time::ZERO).unwrap();
+        let (mut permits, mut tickets, mut wake) = (Vec::new(), Vec::new(), Vec::new());
+        let mut clock = 10_000;
+        for (act, step, back) in acts {
+            clock = if back == 0 { clock - step.min(clock) } else { clock + step };
+            let now = at(clock);
+            match act {
+                Act::Admit { retry, told } => {
+                    let deadline = told.map_or(Time::MAX, |told| at(clock + told));
+                    let attempt = 1 + u32::from(retry);
+                    let ask = Ask { since: now, attempt, deadline, told: told.is_some() };
+                    match upstream.admit(now, &ask) {
+                        Admission::Go(permit) => permits.push(permit),
+                        Admission::Queued(ticket, _) => tickets.push(ticket),
+                        Admission::No(_) => {}
+                    }
+                }
+                Act::Succeed(i) => if let Some(permit) = pick(&mut permits, i) {
+                    upstream.judge(now, &permit, &Outcome::Success);
+                    upstream.release(now, permit, Release::Done, &mut wake);
+                },
+                Act::Fail(i) => if let Some(permit) = pick(&mut permits, i) {
+                    upstream.judge(now, &permit, &server_fault());
+                    upstream.release(now, permit, Release::Done, &mut wake);
+                },
+                Act::Unsent(i) => if let Some(permit) = pick(&mut permits, i) {
+                    upstream.release(now, permit, Release::Unsent, &mut wake);
+                },
+                Act::Ghost(i) => if let Some(permit) = pick(&mut permits, i) {
+                    upstream.gave_up(now, now);
+                    upstream.release(now, permit, Release::Ghost, &mut wake);
+                },
+                Act::Leave(i) => if let Some(ticket) = pick(&mut tickets, i) {
+                    prop_assert!(upstream.leave(ticket));
+                    prop_assert!(!upstream.leave(ticket));
+                },
+                Act::Poll => { upstream.poll(now, &mut wake); }
+            }
+            collect(&mut wake, &mut permits, &mut tickets);
+            let snapshot = upstream.snapshot(now);
+            prop_assert_eq!(snapshot.in_flight as usize, permits.len());
+            prop_assert_eq!(snapshot.queued, tickets.len());
+        }
+        // Everything comes back; then one success per endpoint sweeps the ghosts away.
+        clock += 10_000;
+        for permit in permits.drain(..) {
+            upstream.release(at(clock), permit, Release::Unsent, &mut wake);
+        }
+        for _ in 0..1_000 {
+            collect(&mut wake, &mut permits, &mut tickets);
+            clock += 700;
+            upstream.poll(at(clock), &mut wake);
+            if let Admission::Go(permit) = upstream.admit(at(clock), &Ask::first(at(clock))) {
+                permits.push(permit);
+            }
+            for permit in permits.drain(..) {
+                upstream.judge(at(clock), &permit, &Outcome::Success);
+                upstream.release(at(clock), permit, Release::Done, &mut wake);
+            }
+        }
+        let snapshot = upstream.snapshot(at(clock));
+        prop_assert_eq!((snapshot.in_flight, snapshot.ghosts, snapshot.queued), (0, 0, 0));
+    }
+}
+
+/// The usual number of cases, or the full one when asked for.
+fn cases() -> u32 {
+    if option_env!("QUELL_FULL").is_some() { 20_000 } else { 2_000 }
+}

@@ -7,9 +7,9 @@
 //! **How.** A run is kept as counts per whole second. A user counts once as *demand* however often the
 //! client resends, and once as *good* when an answer arrives while the user still waits. *Achievable* is
 //! the smaller of demand and capacity. The run has recovered `k` seconds after the outage if from then on
-//! every window of five seconds got 95 % of what was achievable in it. Below 900 requests a window, 5 % is
-//! less than chance alone moves (answers trail requests across the window's edges), so there the shortfall
-//! may be one and a half standard deviations of the count instead.
+//! every window of five seconds got 95 % of what was achievable in it. Below 80 requests per second 5 % of a
+//! window is less than chance alone moves (answers trail requests across the window's edges), so there the
+//! shortfall may be one standard deviation of the count instead.
 //!
 //! ```
 //! use quell_sim::verdict::{Count, Series, Timing, Verdict};
@@ -32,9 +32,9 @@ const WINDOW: usize = 5;
 /// The share of what was achievable that every window must get.
 const ENOUGH: f64 = 0.95;
 /// How far chance may carry a window of few requests, in standard deviations of its count.
-const CHANCE: f64 = 1.5;
+const CHANCE: f64 = 1.0;
 /// A recovery must hold this long, in seconds, wherever the run watches that long at all.
-const HELD: usize = 20;
+const HELD: usize = 25;
 /// How much of the run's end and of the time before the outage is looked at, in seconds.
 const GLANCE: usize = 15;
 /// Seconds a series can hold; whatever comes later counts in the last one.
@@ -53,6 +53,12 @@ pub enum Count {
     Sent,
     /// An attempt was refused on the way, so that it did not reach the upstream.
     Refused,
+}
+
+impl Count {
+    /// All that is counted.
+    pub const ALL: [Self; 5] =
+        [Self::Demand, Self::Good, Self::Received, Self::Sent, Self::Refused];
 }
 
 /// Counts per second of a run.

@@ -1,0 +1,5 @@
+//! The actors of a run: who asks, who decides, who works.
+
+pub(crate) mod callers;
+pub(crate) mod quell;
+pub(crate) mod service;

@@ -1,0 +1,196 @@
+//! Quell itself: upstreams and calls of `quell-core`, driven by events instead of sockets.
+//!
+//! A host is one process that shares an upstream's state: the gateway, or one client instance. What a host
+//! does here is what every host does: carry out each step and hand back what happened.
+
+use quell_core::{
+    Answer, Call, Finish, Input, Outcome, Policy, Step, Ticket, Time, Upstream, Wake, spec::Invalid,
+};
+
+use crate::{
+    scenario::{Callers, Scenario},
+    slab::{Key, Slab},
+    verdict::Count,
+    world::{Event, Origin, World},
+};
+
+#[derive(Debug)]
+struct Host {
+    upstream: Upstream,
+    /// Who waits in the queue; at most as many as the queue holds.
+    seats: Vec<(Ticket, Key)>,
+    /// When the queue will be looked at next.
+    polls_at: Option<Time>,
+}
+
+#[derive(Debug)]
+struct Running {
+    call: Call,
+    host: u32,
+    /// Who waits for the answer; `None` if the call is the user's own.
+    user: Option<Key>,
+    /// The attempts that are open, by slot.
+    open: [Option<u32>; 2],
+}
+
+#[derive(Debug)]
+pub(crate) struct Hosts {
+    policy: Option<Policy>,
+    all: Vec<Host>,
+    calls: Slab<Running>,
+    started: bool,
+}
+
+impl Hosts {
+    pub(crate) fn new(scenario: &Scenario, seed: u64) -> Result<Self, Invalid> {
+        let (policy, upstream, count) = match (scenario.gateway, scenario.callers) {
+            (Some(gateway), _) => (gateway.policy, gateway.upstream, 1),
+            (None, Callers::Quell { policy, upstream }) => (policy, upstream, scenario.instances),
+            (None, _) => {
+                return Ok(Self { policy: None, all: vec![], calls: Slab::new(), started: false });
+            }
+        };
+        let policy = Policy::new(policy)?;
+        let host = |i: u32| {
+            let seed = quell_core::Rng::stream(seed, u64::from(i), crate::PURPOSE_HOST).next_u64();
+            let upstream = Upstream::new(upstream, policy.per_try(), seed, Time::ZERO)?;
+            Ok(Host { upstream, seats: vec![], polls_at: None })
+        };
+        let all = (0..count).map(host).collect::<Result<_, Invalid>>()?;
+        let started = scenario.gateway.is_none();
+        Ok(Self { policy: Some(policy), all, calls: Slab::new(), started })
+    }
+
+    pub(crate) fn start(&mut self) {
+        self.started = true;
+    }
+
+    pub(crate) fn started(&self) -> bool {
+        self.started
+    }
+
+    pub(crate) fn waits(&mut self, call: Key, slot: u8, attempt: u32) -> bool {
+        self.calls.get(call).is_some_and(|call| call.open[usize::from(slot)] == Some(attempt))
+    }
+}
+
+impl World {
+    /// A request reaches Quell. `None` if it was answered at once.
+    pub(crate) fn begin_call(&mut self, host: u32, user: Option<Key>) -> Option<Key> {
+        let mut call = Call::new(self.hosts.policy?, self.now);
+        call.set_repeatable(true); // the users of a simulation only read
+        let key = self.hosts.calls.insert(Running { call, host, user, open: [None; 2] });
+        self.step(key, Input::Start);
+        Some(key)
+    }
+
+    pub(crate) fn attempt_ended(&mut self, call: Key, slot: u8, attempt: u32, outcome: Outcome) {
+        if self.hosts.waits(call, slot, attempt) {
+            self.step(call, Input::Ended { slot, outcome });
+        }
+    }
+
+    pub(crate) fn times_out(&mut self, call: Key, slot: u8, attempt: u32) {
+        if self.hosts.waits(call, slot, attempt) {
+            self.step(call, Input::TimedOut { slot });
+        }
+    }
+
+    pub(crate) fn wakes(&mut self, call: Key) {
+        self.step(call, Input::Woke);
+    }
+
+    /// The caller of this call left.
+    pub(crate) fn abandons(&mut self, call: Key) {
+        let Some(mut running) = self.hosts.calls.remove(call) else { return };
+        let host = &mut self.hosts.all[running.host as usize];
+        host.seats.retain(|(_, key)| *key != call);
+        let mut wake = Vec::new();
+        running.call.abandon(self.now, &mut host.upstream, &mut wake);
+        self.wake(running.host, wake);
+    }
+
+    pub(crate) fn polls(&mut self, host: u32) {
+        let Host { upstream, polls_at, .. } = &mut self.hosts.all[host as usize];
+        if polls_at.is_none_or(|at| at > self.now) {
+            return; // an earlier look has taken its place
+        }
+        *polls_at = None;
+        let mut wake = Vec::new();
+        let next = upstream.poll(self.now, &mut wake);
+        self.wake(host, wake);
+        if let Some(next) = next {
+            self.poll_at(host, next);
+        }
+    }
+
+    fn poll_at(&mut self, host: u32, at: Time) {
+        let polls_at = &mut self.hosts.all[host as usize].polls_at;
+        if polls_at.is_none_or(|planned| at < planned) {
+            *polls_at = Some(at);
+            self.agenda.at(at, Event::Polls { host });
+        }
+    }
+
+    /// Those whose wait in the queue is over go on.
+    fn wake(&mut self, host: u32, wake: Vec<Wake>) {
+        for Wake { ticket, result } in wake {
+            let seats = &mut self.hosts.all[host as usize].seats;
+            let Some(seat) = seats.iter().position(|(seat, _)| *seat == ticket) else { continue };
+            let (_, call) = seats.swap_remove(seat);
+            self.step(call, result.map_or_else(Input::Refused, Input::Granted));
+        }
+    }
+
+    fn step(&mut self, key: Key, input: Input) {
+        let Some(running) = self.hosts.calls.get(key) else { return };
+        let host = running.host;
+        let upstream = &mut self.hosts.all[host as usize].upstream;
+        if let Input::Ended { slot, .. } | Input::TimedOut { slot } = input {
+            running.open[usize::from(slot)] = None;
+        }
+        let mut wake = Vec::new();
+        let step = running.call.step(self.now, input, upstream, &mut wake);
+        while upstream.next_event().is_some() {}
+        match step {
+            Step::Send(send) => {
+                running.call.sent(send.slot);
+                running.open[usize::from(send.slot)] = Some(send.attempt);
+                let (slot, attempt) = (send.slot, send.attempt);
+                let event = Event::TimesOut { call: key, slot, attempt };
+                let policy = self.hosts.policy.map(|policy| policy.per_try());
+                match policy {
+                    Some(per_try) if self.now + per_try == send.timeout_at => {
+                        self.agenda.after(self.now, per_try, event);
+                    }
+                    _ => self.agenda.at(send.timeout_at, event),
+                }
+                self.reaches_service(Origin::Call { call: key, slot, attempt });
+            }
+            Step::Enqueue { ticket, until } => {
+                self.hosts.all[host as usize].seats.push((ticket, key));
+                self.poll_at(host, until);
+            }
+            Step::Sleep { until } => self.agenda.at(until, Event::Wakes(key)),
+            Step::Await => {}
+            Step::Finish(finish) => self.finishes(key, finish),
+        }
+        self.wake(host, wake);
+    }
+
+    fn finishes(&mut self, key: Key, finish: Finish) {
+        let Some(running) = self.hosts.calls.remove(key) else { return };
+        let good = finish.reason.is_none();
+        if finish.answer == Answer::Refusal {
+            self.count(Count::Refused);
+        }
+        match running.user {
+            None if good => self.count(Count::Good),
+            None => {}
+            Some(user) => {
+                let outcome = if good { Outcome::Success } else { Outcome::Abandoned };
+                self.agenda.at(self.now, Event::Answers { to: Origin::User(user), outcome });
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Scenario: an outage, written down.
+//!
+//! **Why.** A claim about recovery means nothing without the load, the service, the callers' patience and the
+//! outage it was made for. A scenario holds them all, so that it can be run again by anyone.
+//!
+//! ```
+//! use quell_sim::scenario::{Outage, OutageKind, Scenario};
+//!
+//! let scenario = Scenario::storm(OutageKind::Stall);
+//! assert_eq!((scenario.load, scenario.service.capacity()), (10_000.0, 12_000.0));
+//! ```
+
+use core::time::Duration;
+
+use quell_core::{
+    backoff,
+    spec::{PolicySpec, UpstreamSpec},
+};
+
+/// Everything a run needs but its seed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// Users' requests per second, arriving at random (Poisson).
+    pub load: f64,
+    /// Client processes that share the load, each with a state of its own.
+    pub instances: u32,
+    /// How long a caller waits for one answer before it leaves, telling nobody.
+    pub patience: Duration,
+    /// What callers do when an attempt fails.
+    pub callers: Callers,
+    /// Quell between the callers and the service, if it is there.
+    pub gateway: Option<Gateway>,
+    /// The service.
+    pub service: Service,
+    /// What happens to it.
+    pub outage: Outage,
+    /// How long to watch after the outage.
+    pub watch: Duration,
+}
+
+/// What callers do when an attempt fails or their patience ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Callers {
+    /// Try again so many times, each a fixed pause after the failure.
+    Fixed {
+        /// How often, after the first try.
+        retries: u32,
+        /// How much later.
+        pause: Duration,
+    },
+    /// Try again so many times, with exponential backoff and full jitter.
+    Backoff {
+        /// How often, after the first try.
+        retries: u32,
+        /// How much later.
+        backoff: backoff::Spec,
+    },
+    /// Each instance uses Quell's library with this policy.
+    Quell {
+        /// How one call behaves.
+        policy: PolicySpec,
+        /// What the calls of one instance share.
+        upstream: UpstreamSpec,
+    },
+}
+
+impl Callers {
+    /// Three retries, a second apart: what everybody writes first.
+    pub const NAIVE: Self = Self::Fixed { retries: 3, pause: Duration::from_secs(1) };
+    /// One try.
+    pub const NO_RETRIES: Self = Self::Fixed { retries: 0, pause: Duration::from_secs(1) };
+
+    /// Three retries with exponential backoff and full jitter.
+    pub fn backoff() -> Self {
+        Self::Backoff { retries: 3, backoff: backoff::Spec::default() }
+    }
+
+    /// Quell's library with its defaults, and attempts that last as long as the callers' patience.
+    pub fn quell(patience: Duration) -> Self {
+        let policy = PolicySpec { per_try_timeout: Some(patience), ..PolicySpec::library() };
+        Self::Quell { policy, upstream: UpstreamSpec::library() }
+    }
+}
+
+/// Quell in front of the service.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gateway {
+    /// How one call behaves.
+    pub policy: PolicySpec,
+    /// What all calls share.
+    pub upstream: UpstreamSpec,
+    /// When it starts; until then callers cannot connect.
+    pub starts: Duration,
+}
+
+impl Default for Gateway {
+    fn default() -> Self {
+        Self {
+            policy: PolicySpec::gateway(),
+            upstream: UpstreamSpec::gateway(),
+            starts: Duration::ZERO,
+        }
+    }
+}
+
+/// A service with a queue that serves first come, first served, the departed included.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Service {
+    /// How many it can work on at once.
+    pub workers: u32,
+    /// How long each takes.
+    pub time: Duration,
+    /// Whether that is constant, or the mean of an exponential distribution.
+    pub spread: Spread,
+}
+
+/// How service times are spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// Always the same.
+    Constant,
+    /// Exponentially distributed.
+    Exponential,
+}
+
+impl Service {
+    /// Workers that always take the same time.
+    pub const fn constant(workers: u32, time: Duration) -> Self {
+        Self { workers, time, spread: Spread::Constant }
+    }
+
+    /// Requests per second it can do.
+    pub fn capacity(&self) -> f64 {
+        f64::from(self.workers) / self.time.as_secs_f64()
+    }
+}
+
+/// What happens to the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outage {
+    /// In which way.
+    pub kind: OutageKind,
+    /// From when on; whole seconds.
+    pub at: Duration,
+    /// For how long; whole seconds.
+    pub length: Duration,
+}
+
+/// How a service goes down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OutageKind {
+    /// It answers at once, with errors.
+    Fail,
+    /// Requests and replies vanish.
+    Hole,
+    /// It stops working, and the queue builds up.
+    Stall,
+}
+
+impl OutageKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::Fail, Self::Hole, Self::Stall];
+
+    /// The word for it in files and on command lines.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fail => "fail",
+            Self::Hole => "hole",
+            Self::Stall => "stall",
+        }
+    }
+}
+
+impl Scenario {
+    /// The storm: 50 instances, 10,000 requests per second, capacity 12,000, callers who wait a second,
+    /// 30 seconds of outage, and nothing to protect anybody.
+    pub fn storm(kind: OutageKind) -> Self {
+        Self {
+            load: 10_000.0,
+            instances: 50,
+            patience: Duration::from_secs(1),
+            callers: Callers::NAIVE,
+            gateway: None,
+            service: Service::constant(1_200, Duration::from_millis(100)),
+            outage: Outage { kind, at: Duration::from_secs(30), length: Duration::from_secs(30) },
+            watch: Duration::from_secs(60),
+        }
+    }
+
+    /// The same with other callers.
+    pub fn with_callers(self, callers: Callers) -> Self {
+        Self { callers, ..self }
+    }
+
+    /// The same with Quell in front of the service.
+    pub fn with_gateway(self) -> Self {
+        Self { gateway: Some(Gateway::default()), ..self }
+    }
+}

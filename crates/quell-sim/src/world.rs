@@ -1,0 +1,162 @@
+//! World: callers, Quell and a service on one virtual clock.
+//!
+//! **Why.** An outage cannot be tried out in production, and a model of a policy is not the policy. Here the
+//! callers and the service are modelled; Quell is not: its calls run the very code of `quell-core`.
+//!
+//! **How.** One loop over the earliest event. Each actor lives in its own file and is a set of methods on
+//! [`World`]: [callers](crate::actor::callers), [Quell](crate::actor::quell) and the
+//! [service](crate::actor::service). Nothing takes time but what is scheduled: the network is instant.
+
+use core::time::Duration;
+
+use quell_core::{Outcome, Time, spec::Invalid};
+
+use crate::{
+    actor::{callers::Users, quell::Hosts, service::Shop},
+    agenda::Agenda,
+    scenario::Scenario,
+    slab::Key,
+    verdict::{Count, Series, Summary, Timing, Work},
+};
+
+/// Something that will happen.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A user's request begins.
+    Arrives,
+    /// A caller's patience ends.
+    Leaves(Key),
+    /// A caller tries again.
+    Resends(Key),
+    /// The service finished a job, unless it stalled in between.
+    Served { job: Key, stalls: u32 },
+    /// An answer reaches whoever sent the request.
+    Answers { to: Origin, outcome: Outcome },
+    /// An attempt of a call runs into its timeout.
+    TimesOut { call: Key, slot: u8, attempt: u32 },
+    /// A call's sleep is over.
+    Wakes(Key),
+    /// A host's queue needs a look.
+    Polls { host: u32 },
+    /// Quell starts.
+    Starts,
+    /// The outage begins.
+    Breaks,
+    /// The outage ends.
+    Mends,
+}
+
+/// Who sent a request to the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A caller.
+    User(Key),
+    /// One attempt of a Quell call.
+    Call { call: Key, slot: u8, attempt: u32 },
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// What it shows.
+    pub summary: Summary,
+    /// Counts per second.
+    pub series: Series,
+    /// What the service did.
+    pub work: Work,
+    /// Events that were simulated.
+    pub events: u64,
+    /// The same seed gives the same hash, on every machine.
+    pub hash: u64,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) scenario: Scenario,
+    pub(crate) now: Time,
+    pub(crate) agenda: Agenda<Event>,
+    pub(crate) users: Users,
+    pub(crate) hosts: Hosts,
+    pub(crate) shop: Shop,
+    pub(crate) series: Series,
+}
+
+/// Runs a scenario to its end.
+pub fn run(scenario: &Scenario, seed: u64) -> Result<Run, Invalid> {
+    let mut world = World {
+        now: Time::ZERO,
+        agenda: Agenda::new(),
+        users: Users::new(scenario, seed),
+        hosts: Hosts::new(scenario, seed)?,
+        shop: Shop::new(scenario.service, seed),
+        series: Series::default(),
+        scenario: scenario.clone(),
+    };
+    let outage = scenario.outage;
+    let end = outage.at + outage.length + scenario.watch;
+    world.agenda.at(Time::ZERO, Event::Arrives);
+    world.agenda.at(Time::ZERO + outage.at, Event::Breaks);
+    world.agenda.at(Time::ZERO + outage.at + outage.length, Event::Mends);
+    if let Some(gateway) = scenario.gateway {
+        world.agenda.at(Time::ZERO + gateway.starts, Event::Starts);
+    }
+    while let Some((now, event)) = world.agenda.next() {
+        if now >= Time::ZERO + end {
+            break;
+        }
+        world.now = now;
+        world.happens(event);
+    }
+    Ok(world.judged(end))
+}
+
+impl World {
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Arrives => self.arrives(),
+            Event::Leaves(user) => self.leaves(user),
+            Event::Resends(user) => self.resends(user),
+            Event::Served { job, stalls } => self.served(job, stalls),
+            Event::Answers { to: Origin::User(user), outcome } => self.user_answered(user, outcome),
+            Event::Answers { to: Origin::Call { call, slot, attempt }, outcome } => {
+                self.attempt_ended(call, slot, attempt, outcome);
+            }
+            Event::TimesOut { call, slot, attempt } => self.times_out(call, slot, attempt),
+            Event::Wakes(call) => self.wakes(call),
+            Event::Polls { host } => self.polls(host),
+            Event::Starts => self.hosts.start(),
+            Event::Breaks => self.breaks(),
+            Event::Mends => self.mends(),
+        }
+    }
+
+    /// Counts one of `what` in the current second.
+    pub(crate) fn count(&mut self, what: Count) {
+        let second = self.now.since(Time::ZERO).as_secs();
+        self.series.add(what, second as usize, 1);
+    }
+
+    fn judged(self, end: Duration) -> Run {
+        let outage = self.scenario.outage;
+        let timing = Timing {
+            outage_at: outage.at.as_secs() as usize,
+            outage_len: outage.length.as_secs() as usize,
+            end: end.as_secs() as usize,
+        };
+        let work = self.shop.work();
+        let capacity = self.scenario.service.capacity();
+        let summary = Summary::of(&self.series, timing, capacity, work);
+        let events = self.agenda.written();
+        let hash = hash(&self.series, timing.end, [work.served, work.wasted, events]);
+        Run { summary, series: self.series, work, events, hash }
+    }
+}
+
+/// FNV-1a over all that was counted.
+fn hash(series: &Series, end: usize, totals: [u64; 3]) -> u64 {
+    let counts = (0..end).flat_map(|second| Count::ALL.map(|what| series.at(what, second)));
+    counts.chain(totals).flat_map(u64::to_le_bytes).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
