@@ -64,6 +64,8 @@ pub enum Input {
     },
     /// The sleep is over.
     Woke,
+    /// The reply before this sleep cannot be kept, for its length: it is delivered instead of retried.
+    NotKept,
 }
 
 /// What to do next.
@@ -216,6 +218,12 @@ impl Call {
         match input {
             Input::Start => self.ask(now, upstream),
             Input::Woke => self.ask(now, upstream),
+            Input::NotKept => {
+                if let Some(paid) = self.paid.take() {
+                    upstream.refund(paid);
+                }
+                self.finish(Answer::This, Some(Reason::NotReplayable), None)
+            }
             Input::Granted(permit) => {
                 self.ticket = None;
                 self.launch(now, permit)
@@ -228,8 +236,11 @@ impl Call {
                 self.end(now, slot, outcome, Release::Done, upstream, wake)
             }
             Input::TimedOut { slot } => {
-                let timeout = Outcome::Failed(Failure::of(Fault::Timeout));
-                self.end(now, slot, timeout, Release::Ghost, upstream, wake)
+                let mut failure = Failure::of(Fault::Timeout);
+                if self.open[usize::from(slot)].as_ref().is_some_and(|open| !open.sent) {
+                    failure.delivery = Delivery::NeverSent; // it never got past connecting
+                }
+                self.end(now, slot, Outcome::Failed(failure), Release::Ghost, upstream, wake)
             }
         }
     }
