@@ -1,0 +1,391 @@
+//! Upstream: the lock around what all callers of a service share, and the guard that never leaks.
+//!
+//! **Why.** Futures are dropped at any await, closures panic, callers leave. Whatever a call holds at that
+//! moment (a slot, a place in the queue, a grant that it has not even seen yet, a paid retry) has to go back
+//! exactly once. That is easy to get wrong and impossible to get right in many places, so the lock, the
+//! guard, the seats and the wakers live in this file and nowhere else.
+//!
+//! **How.** [`Upstream::begin`] gives a [`Guard`] around one [`quell_core::Call`]. [`Guard::step`] takes the
+//! lock, reads the clock once, lets the core decide, and lets go; only then are others woken and observers
+//! told. A caller who has to queue waits in a *seat* inside the lock. A grant is put into the seat, never into
+//! a channel: granting and leaving meet under the same lock, so a grant whose caller has gone is found by
+//! the guard's `Drop` and handed on. There is no background task: every waiting caller sleeps until the instant
+//! the core asked to be looked at again, and is woken early when that instant moves forward.
+//!
+//! ```
+//! use quell::{Clock, Upstream, upstream::Host};
+//! use quell::core::{Input, Outcome, Policy, Step, spec::{PolicySpec, UpstreamSpec}};
+//!
+//! let policy = Policy::new(PolicySpec::library())?;
+//! let host = Host { clock: Clock::manual(), ..Host::default() };
+//! let upstream = Upstream::new("payments", UpstreamSpec::library(), policy.per_try(), host)?;
+//!
+//! let mut guard = upstream.begin(policy, upstream.clock().now());
+//! let Step::Send(send) = guard.step(Input::Start) else { panic!() };
+//! guard.sending().mark_sent();
+//! assert_eq!(upstream.snapshot().in_flight, 1);
+//! drop(guard); // the caller left: the slot becomes a ghost, as the upstream may still be at work
+//! assert_eq!((upstream.snapshot().in_flight, upstream.snapshot().ghosts), (0, 1));
+//! # Ok::<_, quell::core::spec::Invalid>(())
+//! ```
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::poll_fn,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Poll, Waker},
+    time::Duration,
+};
+
+use quell_core::{
+    Call, Input, Permit, Policy, Reason, Refusal, Release, Snapshot, Step, Ticket, Time, Wake,
+    spec::{Invalid, UpstreamSpec},
+};
+
+// Named through `super` because the shuttle test compiles this very file a second time, under another lock.
+use super::sync::Mutex;
+use crate::{
+    Clock,
+    observe::{Event, Finished, Observe},
+};
+
+/// What an upstream takes from the process it lives in.
+#[derive(Clone)]
+pub struct Host {
+    /// What time it is.
+    pub clock: Clock,
+    /// Who watches.
+    pub observer: Option<Arc<dyn Observe>>,
+    /// Where chance starts: the same seed and the same events give the same decisions.
+    pub seed: u64,
+}
+
+impl Default for Host {
+    /// The system clock, nobody watching, and a seed of its own.
+    fn default() -> Self {
+        Self { clock: Clock::system(), observer: None, seed: crate::key::seed() }
+    }
+}
+
+/// See the [module](self). Clones share everything.
+#[derive(Clone)]
+pub struct Upstream(Arc<Shared>);
+
+struct Shared {
+    name: Box<str>,
+    clock: Clock,
+    observer: Option<Arc<dyn Observe>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    core: quell_core::Upstream,
+    seats: BTreeMap<Ticket, Seat>,
+    /// Empty between turns; kept so that a turn allocates nothing.
+    wakes: Vec<Wake>,
+    /// When the core wants to be polled, as everybody in a seat was told.
+    poll_at: Time,
+}
+
+/// Where one queued caller waits.
+#[derive(Default)]
+struct Seat {
+    waker: Option<Waker>,
+    result: Option<Result<Permit, Refusal>>,
+}
+
+impl Upstream {
+    /// An upstream of which nothing is known yet, for calls whose attempts may take `per_try` each.
+    pub fn new(
+        name: impl Into<Box<str>>,
+        spec: UpstreamSpec,
+        per_try: Duration,
+        host: Host,
+    ) -> Result<Self, Invalid> {
+        let Host { clock, observer, seed } = host;
+        let core = quell_core::Upstream::new(spec, per_try, seed, clock.now())?;
+        let state = State { core, seats: BTreeMap::new(), wakes: Vec::new(), poll_at: Time::MAX };
+        Ok(Self(Arc::new(Shared { name: name.into(), clock, observer, state: Mutex::new(state) })))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The clock that its decisions are made by.
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    /// A call by a caller who came at `since`.
+    pub fn begin(&self, policy: Policy, since: Time) -> Guard {
+        Guard {
+            upstream: self.clone(),
+            call: Call::new(policy, since),
+            since,
+            now: since,
+            slot: None,
+            sent: AtomicBool::new(false),
+            ticket: None,
+            over: false,
+        }
+    }
+
+    /// How it looks now.
+    pub fn snapshot(&self) -> Snapshot {
+        self.turn(|now, state| state.core.snapshot(now))
+    }
+
+    pub(crate) fn tell(&self, event: &Event<'_>) {
+        if let Some(observer) = &self.0.observer {
+            observer.observe(&self.0.name, event);
+        }
+    }
+
+    /// One decision: under the lock with one reading of the clock. Wakers and observers run after it.
+    fn turn<R>(&self, act: impl FnOnce(Time, &mut State) -> R) -> R {
+        // Neither allocates unless somebody is to be woken or told.
+        let (mut wakers, mut news) = (Vec::new(), Vec::new());
+        let mut state = self.0.state.lock();
+        let now = self.0.clock.now();
+        let result = act(now, &mut state);
+        if !state.seats.is_empty() {
+            state.settle(now, &mut wakers);
+        }
+        if self.0.observer.is_some() {
+            news.extend(std::iter::from_fn(|| state.core.next_event()));
+        }
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        news.into_iter().for_each(|event| self.tell(&Event::Changed(event)));
+        result
+    }
+}
+
+impl State {
+    /// Seats everybody whose wait is over, and tells the others if the core wants to be polled sooner.
+    #[cold]
+    fn settle(&mut self, now: Time, wakers: &mut Vec<Waker>) {
+        let poll_at = self.core.poll(now, &mut self.wakes).unwrap_or(Time::MAX);
+        for wake in self.wakes.drain(..) {
+            let seat = self.seats.get_mut(&wake.ticket);
+            debug_assert!(seat.is_some(), "a ticket and its seat come and go under one lock");
+            if let Some(seat) = seat {
+                seat.result = Some(wake.result);
+                wakers.extend(seat.waker.take());
+            }
+        }
+        if poll_at < self.poll_at {
+            wakers.extend(self.seats.values_mut().filter_map(|seat| seat.waker.take()));
+        }
+        self.poll_at = poll_at;
+    }
+}
+
+/// One call under way. Dropping it, at any moment, gives back all that the call holds.
+pub struct Guard {
+    upstream: Upstream,
+    call: Call,
+    since: Time,
+    now: Time,
+    slot: Option<u8>,
+    sent: AtomicBool,
+    ticket: Option<Ticket>,
+    over: bool,
+}
+
+/// Lets a sender say when its first byte goes out. Until then a dropped attempt leaves no ghost.
+#[derive(Debug, Clone, Copy)]
+pub struct Sending<'a>(&'a AtomicBool);
+
+impl Sending<'_> {
+    /// From now on the upstream may act on the attempt.
+    pub fn mark_sent(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// What a look at the seat shows.
+enum Look {
+    Over,
+    PollAt(Time),
+}
+
+impl Guard {
+    /// Tells what happened and answers what to do next.
+    pub fn step(&mut self, input: Input) -> Step {
+        self.decide(|_| input)
+    }
+
+    /// For the attempt that is being made: see [`Sending`].
+    pub fn sending(&self) -> Sending<'_> {
+        Sending(&self.sent)
+    }
+
+    /// After [`Step::Enqueue`]: waits for a slot or a refusal, and answers what to do next.
+    ///
+    /// The grant goes from the seat into the call without ever being in the caller's hands, so this may be
+    /// dropped at any moment, and called again.
+    pub async fn queue(&mut self) -> Step {
+        let mut poll_at = Time::MAX;
+        loop {
+            let look = poll_fn(|cx| self.look(poll_at, cx.waker()));
+            match self.upstream.clock().timeout_at(poll_at, look).await {
+                Some(Look::Over) => return self.take_seat(),
+                Some(Look::PollAt(at)) => poll_at = at,
+                None => self.upstream.turn(|_, _| ()),
+            }
+        }
+    }
+
+    /// [`Guard::queue`] for a thread.
+    pub fn queue_blocking(&mut self) -> Step {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut poll_at = Time::MAX;
+        loop {
+            match self.look(poll_at, &waker) {
+                Poll::Ready(Look::Over) => return self.take_seat(),
+                Poll::Ready(Look::PollAt(at)) => poll_at = at,
+                Poll::Pending if self.upstream.clock().now() >= poll_at => {
+                    self.upstream.turn(|_, _| ());
+                }
+                Poll::Pending => self.upstream.clock().park_until(poll_at),
+            }
+        }
+    }
+
+    /// The call itself, to say what is known of the request.
+    pub fn call(&mut self) -> &mut Call {
+        &mut self.call
+    }
+
+    /// Whose call this is.
+    pub fn upstream(&self) -> &Upstream {
+        &self.upstream
+    }
+
+    /// When the caller came.
+    pub fn since(&self) -> Time {
+        self.since
+    }
+
+    /// The instant of the last step.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    fn look(&self, poll_at: Time, waker: &Waker) -> Poll<Look> {
+        let mut state = self.upstream.0.state.lock();
+        let told = state.poll_at;
+        match self.ticket.and_then(|ticket| state.seats.get_mut(&ticket)) {
+            None | Some(Seat { result: Some(_), .. }) => Poll::Ready(Look::Over),
+            Some(_) if told != poll_at => Poll::Ready(Look::PollAt(told)),
+            Some(seat) => {
+                seat.waker = Some(waker.clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    fn take_seat(&mut self) -> Step {
+        let ticket = self.ticket.take();
+        self.decide(|state| {
+            let seat = ticket.and_then(|ticket| state.seats.remove(&ticket));
+            match seat.and_then(|seat| seat.result) {
+                Some(Ok(permit)) => Input::Granted(permit),
+                Some(Err(refusal)) => Input::Refused(refusal),
+                None => Input::Woke, // never queued: asks again
+            }
+        })
+    }
+
+    fn decide(&mut self, input: impl FnOnce(&mut State) -> Input) -> Step {
+        self.note_sent();
+        let (call, upstream) = (&mut self.call, &self.upstream);
+        let (now, step) = upstream.turn(|now, state| {
+            let step = call.step(now, input(state), &mut state.core, &mut state.wakes);
+            if let Step::Enqueue { ticket, .. } = step {
+                state.seats.insert(ticket, Seat::default());
+            }
+            (now, step)
+        });
+        self.now = now;
+        match &step {
+            Step::Send(send) => self.slot = Some(send.slot),
+            Step::Enqueue { ticket, .. } => self.ticket = Some(*ticket),
+            Step::Finish(finish) => self.finished(finish.attempts, finish.reason),
+            Step::Sleep { .. } | Step::Await => {}
+        }
+        step
+    }
+
+    fn note_sent(&mut self) {
+        if let (Some(slot), true) = (self.slot, *self.sent.get_mut()) {
+            self.call.sent(slot);
+        }
+        *self.sent.get_mut() = false;
+    }
+
+    fn finished(&mut self, attempts: u32, reason: Option<Reason>) {
+        self.over = true;
+        let elapsed = self.now.since(self.since);
+        self.upstream.tell(&Event::Finished(&Finished { attempts, reason, elapsed }));
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        self.note_sent();
+        let (call, ticket) = (&mut self.call, self.ticket);
+        self.now = self.upstream.turn(|now, state| {
+            let State { core, seats, wakes, .. } = state;
+            let unread =
+                ticket.and_then(|ticket| seats.remove(&ticket)).and_then(|seat| seat.result);
+            if let Some(Ok(permit)) = unread {
+                core.release(now, permit, Release::Unsent, wakes);
+            }
+            call.abandon(now, core, wakes);
+            now
+        });
+        self.finished(self.call.attempts(), Some(Reason::ClientGone));
+    }
+}
+
+struct Unpark(std::thread::Thread);
+
+impl std::task::Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstream").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { clock, observer: _, seed } = self;
+        f.debug_struct("Host").field("clock", clock).field("seed", seed).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").field("upstream", &self.upstream).field("call", &self.call).finish()
+    }
+}
