@@ -1,3 +1,5 @@
 //! Serves: everything behind the `quell` command.
 
 pub mod demo;
+pub mod sim;
+pub mod table;
