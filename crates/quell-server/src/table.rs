@@ -11,7 +11,7 @@ pub struct Figures {
     /// `recovered` or `down`.
     pub verdict: String,
     /// Seconds from the outage's end, if it recovered.
-    pub recovered_s: Option<u32>,
+    pub recovered_s: Option<f64>,
     /// Attempts sent ÷ requests received, from the outage's start on.
     pub amplification: f64,
     /// Attempts sent ÷ users' requests, from the outage's start on.
@@ -27,7 +27,7 @@ pub struct Figures {
 impl From<&Summary> for Figures {
     fn from(summary: &Summary) -> Self {
         let (verdict, recovered_s) = match summary.verdict {
-            Verdict::Recovered { seconds } => ("recovered", Some(seconds)),
+            Verdict::Recovered { after } => ("recovered", Some(after.as_secs_f64())),
             Verdict::StillDown { .. } => ("down", None),
         };
         Self {
@@ -71,7 +71,7 @@ impl fmt::Display for Table {
         )?;
         for (label, figures) in &self.rows {
             let verdict = match figures.recovered_s {
-                Some(seconds) => format!("recovered in {seconds} s"),
+                Some(seconds) => format!("recovered in {seconds:.1} s"),
                 None => "still down".to_owned(),
             };
             writeln!(

@@ -4,7 +4,7 @@
 //! like traffic, look at one lucky second and a collapse looks like health. So the definition exists once,
 //! here, and judges the simulator and real sockets alike.
 //!
-//! **How.** A run is kept as counts per whole second. A user counts once as *demand* however often the
+//! **How.** A run is kept as counts per tenth of a second. A user counts once as *demand* however often the
 //! client resends, and once as *good* when an answer arrives while the user still waits. *Achievable* is
 //! the smaller of demand and capacity. The run has recovered `k` seconds after the outage if from then on
 //! every window of five seconds got 95 % of what was achievable in it. Below 80 requests per second 5 % of a
@@ -12,33 +12,37 @@
 //! shortfall may be one standard deviation of the count instead.
 //!
 //! ```
+//! use core::time::Duration;
 //! use quell_sim::verdict::{Count, Series, Timing, Verdict};
 //!
 //! let mut run = Series::default();
-//! for second in 0..60 {
-//!     run.add(Count::Demand, second, 300);
-//!     let down = (10..22).contains(&second); // the outage lasts 10 s, the service is back 2 s later
-//!     run.add(Count::Good, second, if down { 0 } else { 300 });
+//! for tenth in 0..600 {
+//!     let at = Duration::from_millis(100 * tenth);
+//!     run.add(Count::Demand, at, 30);
+//!     let down = (100..220).contains(&tenth); // the outage lasts 10 s, the service is back 2 s later
+//!     run.add(Count::Good, at, if down { 0 } else { 30 });
 //! }
 //! let timing = Timing { outage_at: 10, outage_len: 10, end: 60 };
-//! assert_eq!(Verdict::of(&run, timing, 360.0).to_string(), "recovered in 2 s");
+//! assert_eq!(Verdict::of(&run, timing, 360.0).to_string(), "recovered in 1.8 s");
 //! ```
 
-use core::fmt;
-use core::ops::Range;
+use core::{fmt, ops::Range, time::Duration};
 
-/// Length of the windows that are judged, in seconds.
-const WINDOW: usize = 5;
+/// Counts are kept by the tenth of a second.
+const TENTHS: usize = 10;
+
+/// Length of the windows that are judged, in tenths of a second.
+const WINDOW: usize = 5 * TENTHS;
 /// The share of what was achievable that every window must get.
 const ENOUGH: f64 = 0.95;
 /// How far chance may carry a window of few requests, in standard deviations of its count.
 const CHANCE: f64 = 1.0;
-/// A recovery must hold this long, in seconds, wherever the run watches that long at all.
-const HELD: usize = 25;
+/// A recovery must hold this long, in tenths of a second, wherever the run watches that long at all.
+const HELD: usize = 25 * TENTHS;
 /// How much of the run's end and of the time before the outage is looked at, in seconds.
 const GLANCE: usize = 15;
 /// Seconds a series can hold; whatever comes later counts in the last one.
-const LONGEST: usize = 1_000_000;
+const LONGEST: usize = 100_000;
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,70 +65,64 @@ impl Count {
         [Self::Demand, Self::Good, Self::Received, Self::Sent, Self::Refused];
 }
 
-/// Counts per second of a run.
+/// Counts of a run over time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Series {
-    seconds: Vec<[u64; 5]>,
+    tenths: Vec<[u64; 5]>,
 }
 
 impl Series {
-    /// Counts `n` more of `what` in this second of the run.
-    pub fn add(&mut self, what: Count, second: usize, n: u64) {
-        let second = second.min(LONGEST - 1);
-        if self.seconds.len() <= second {
-            self.seconds.resize(second + 1, [0; 5]);
+    /// Counts `n` more of `what`, so long after the run began.
+    pub fn add(&mut self, what: Count, at: Duration, n: u64) {
+        let tenth = (at.as_millis() / 100).min(LONGEST as u128 * TENTHS as u128 - 1) as usize;
+        if self.tenths.len() <= tenth {
+            self.tenths.resize(tenth + 1, [0; 5]);
         }
-        self.seconds[second][what as usize] += n;
-    }
-
-    /// Adds the counts of another observer of the same run.
-    pub fn merge(&mut self, other: &Self) {
-        if self.seconds.len() < other.seconds.len() {
-            self.seconds.resize(other.seconds.len(), [0; 5]);
-        }
-        for (mine, theirs) in self.seconds.iter_mut().zip(&other.seconds) {
-            for (mine, theirs) in mine.iter_mut().zip(theirs) {
-                *mine += theirs;
-            }
-        }
+        self.tenths[tenth][what as usize] += n;
     }
 
     /// The count in one second; 0 where nothing was counted.
     pub fn at(&self, what: Count, second: usize) -> u64 {
-        self.seconds.get(second).map_or(0, |counts| counts[what as usize])
+        self.sum(what, second..second + 1)
     }
 
     /// The count over these seconds.
     pub fn sum(&self, what: Count, seconds: Range<usize>) -> u64 {
-        let end = seconds.end.min(self.seconds.len());
-        (seconds.start..end).map(|second| self.at(what, second)).sum()
+        self.tenths(what, seconds.start * TENTHS..seconds.end * TENTHS)
     }
 
     /// Seconds up to the last in which anything was counted.
     pub fn len(&self) -> usize {
-        self.seconds.len()
+        self.tenths.len().div_ceil(TENTHS)
     }
 
     /// Whether nothing was counted yet.
     pub fn is_empty(&self) -> bool {
-        self.seconds.is_empty()
+        self.tenths.is_empty()
     }
 
-    /// The most that could have been answered in these seconds: what was asked for, or what the service can do.
-    fn achievable(&self, seconds: Range<usize>, capacity: f64) -> f64 {
-        let most = capacity * seconds.len() as f64;
-        (self.sum(Count::Demand, seconds) as f64).min(most)
+    fn tenths(&self, what: Count, tenths: Range<usize>) -> u64 {
+        let end = tenths.end.min(self.tenths.len());
+        let counts = self.tenths.get(tenths.start..end).unwrap_or_default();
+        counts.iter().map(|counts| counts[what as usize]).sum()
+    }
+
+    /// The most that could have been answered in this time: what was asked for, or what the service can do.
+    fn achievable(&self, tenths: Range<usize>, capacity: f64) -> f64 {
+        let most = capacity * tenths.len() as f64 / TENTHS as f64;
+        (self.tenths(Count::Demand, tenths) as f64).min(most)
     }
 
     fn enough(&self, window: Range<usize>, capacity: f64) -> bool {
         let achievable = self.achievable(window.clone(), capacity);
-        let short = achievable - self.sum(Count::Good, window) as f64;
+        let short = achievable - self.tenths(Count::Good, window) as f64;
         short <= (achievable * (1.0 - ENOUGH)).max(CHANCE * achievable.sqrt())
     }
 
     fn goodput(&self, seconds: Range<usize>, capacity: f64) -> f64 {
+        let seconds = seconds.start * TENTHS..seconds.end * TENTHS;
         let achievable = self.achievable(seconds.clone(), capacity);
-        share(self.sum(Count::Good, seconds) as f64, achievable).min(1.0)
+        share(self.tenths(Count::Good, seconds) as f64, achievable).min(1.0)
     }
 }
 
@@ -151,8 +149,8 @@ impl Timing {
 pub enum Verdict {
     /// They did, and stayed.
     Recovered {
-        /// Whole seconds from the outage's end.
-        seconds: u32,
+        /// How long after the outage's end.
+        after: Duration,
     },
     /// They did not, or not for long enough to believe it.
     StillDown {
@@ -169,30 +167,32 @@ impl Verdict {
             let last = end.saturating_sub(GLANCE).max(from);
             Self::StillDown { goodput: run.goodput(last..end, capacity) }
         };
-        let watched = end.saturating_sub(from);
+        let (from_tenth, end_tenth) = (from * TENTHS, end * TENTHS);
+        let watched = end_tenth.saturating_sub(from_tenth);
         let held = if watched < HELD { WINDOW } else { HELD };
         if watched < held || run.sum(Count::Demand, from..end) == 0 {
             return down(); // nothing to see is not health
         }
-        let starts = from..=end - WINDOW;
-        let spoilt = starts.rev().find(|&at| !run.enough(at..at + WINDOW, capacity));
-        let seconds = spoilt.map_or(0, |at| at + 1 - from);
-        if seconds + held > watched {
-            return down();
-        }
-        Self::Recovered { seconds: u32::try_from(seconds).unwrap_or(u32::MAX) }
+        // From the first tenth on from which the windows of every further second agree.
+        let agree = |from: &usize| {
+            let mut windows = (*from..=end_tenth - WINDOW).step_by(TENTHS);
+            windows.all(|at| run.enough(at..at + WINDOW, capacity))
+        };
+        let Some(back) = (from_tenth..=end_tenth - held).find(agree) else { return down() };
+        let after = back - from_tenth;
+        Self::Recovered { after: Duration::from_millis(100) * after as u32 }
     }
 
     /// Whether the users came back within so many seconds.
-    pub fn within(&self, limit: u32) -> bool {
-        matches!(self, Self::Recovered { seconds } if *seconds <= limit)
+    pub fn within(&self, seconds: u64) -> bool {
+        matches!(self, Self::Recovered { after } if *after <= Duration::from_secs(seconds))
     }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Recovered { seconds } => write!(f, "recovered in {seconds} s"),
+            Self::Recovered { after } => write!(f, "recovered in {} s", after.as_secs_f64()),
             Self::StillDown { goodput } => {
                 write!(f, "still down: {:.0} % of achievable", goodput * 100.0)
             }

@@ -60,7 +60,7 @@ pub(crate) enum Origin {
 pub struct Run {
     /// What it shows.
     pub summary: Summary,
-    /// Counts per second.
+    /// What was counted when.
     pub series: Series,
     /// What the service did.
     pub work: Work,
@@ -131,10 +131,9 @@ impl World {
         }
     }
 
-    /// Counts one of `what` in the current second.
+    /// Counts one of `what`, now.
     pub(crate) fn count(&mut self, what: Count) {
-        let second = self.now.since(Time::ZERO).as_secs();
-        self.series.add(what, second as usize, 1);
+        self.series.add(what, self.now.since(Time::ZERO), 1);
     }
 
     fn judged(self, end: Duration) -> Run {

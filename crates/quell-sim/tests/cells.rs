@@ -30,10 +30,10 @@ fn outage(kind: OutageKind, length: u64) -> Outage {
     Outage { kind, at: Duration::from_secs(20), length: Duration::from_secs(length) }
 }
 
-fn seconds(summary: &Summary) -> u32 {
+fn recovery(summary: &Summary) -> Duration {
     match summary.verdict {
-        Verdict::Recovered { seconds } => seconds,
-        Verdict::StillDown { .. } => u32::MAX,
+        Verdict::Recovered { after } => after,
+        Verdict::StillDown { .. } => Duration::MAX,
     }
 }
 
@@ -67,9 +67,12 @@ fn cells(workers: u32, millis: u64) -> u32 {
 fn recovers(cell: &Scenario, name: &str) {
     let (seeds, limit) = if cell.load < 50.0 { (5, 3) } else { (1, 1) };
     let runs: Vec<_> = (1..=seeds).map(|seed| run(cell, seed).unwrap().summary).collect();
-    let mut recovered: Vec<_> = runs.iter().map(seconds).collect();
+    let mut recovered: Vec<_> = runs.iter().map(recovery).collect();
     recovered.sort_unstable();
-    assert!(recovered[runs.len() / 2] <= limit, "{name}: seeds 1 to {seeds} took {recovered:?}");
+    assert!(
+        recovered[runs.len() / 2] <= Duration::from_secs(limit),
+        "{name}: seeds 1 to {seeds} took {recovered:?}"
+    );
     for summary in runs {
         assert!(summary.refused_before < 0.005, "{name}: refused {}", summary.refused_before);
         assert!(summary.amplification <= 1.1, "{name}: {summary}");

@@ -36,10 +36,9 @@ impl Tally {
         self.start
     }
 
-    /// Counts one more in the present second.
+    /// Counts one more, now.
     pub fn count(&self, what: Count) {
-        let second = self.start.elapsed().as_secs() as usize;
-        self.kept.lock().series.add(what, second, 1);
+        self.kept.lock().series.add(what, self.start.elapsed(), 1);
     }
 
     /// The counts so far.
