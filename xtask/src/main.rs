@@ -8,9 +8,11 @@
 
 mod ci;
 mod deny;
+mod figure;
 mod metadata;
 mod test;
 mod tidy;
+mod twin;
 mod violation;
 mod workspace;
 
@@ -39,6 +41,8 @@ enum Command {
     Deny,
     /// Run the tests of all crates with all features
     Test(test::Args),
+    /// Run the demo's outage simulated and on real sockets, side by side
+    Twin(twin::Args),
     /// Check the rules that no compiler knows: arrows, purity, sizes, leftovers, links
     Tidy,
 }
@@ -59,6 +63,7 @@ fn run(workspace: &Workspace, command: Command) -> anyhow::Result<()> {
         Command::Ci(args) => ci::run(workspace, &args),
         Command::Deny => deny::run(workspace),
         Command::Test(args) => test::run(workspace, &args),
+        Command::Twin(args) => twin::run(workspace, &args),
         Command::Tidy => tidy::run(workspace),
     }
 }

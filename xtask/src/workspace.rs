@@ -77,6 +77,11 @@ impl Workspace {
         Ok(paths)
     }
 
+    /// A path below the root.
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
     pub(crate) fn read(&self, path: &str) -> Result<String> {
         std::fs::read_to_string(self.root.join(path)).with_context(|| format!("cannot read {path}"))
     }

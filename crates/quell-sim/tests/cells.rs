@@ -5,6 +5,8 @@
 //! requests per second the median of five seeds within three) and refuse next to nothing before the outage.
 //! The cells of 20,000 requests per second and more run only in full mode (`QUELL_FULL=1`).
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot start has failed")]
+
 use std::time::Duration;
 
 use quell_sim::{

@@ -1,5 +1,7 @@
 //! The storm of 10,000 requests per second, in its three kinds, and what the usual cures do to it.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot start has failed")]
+
 use std::time::Duration;
 
 use quell_sim::{

@@ -1,0 +1,196 @@
+//! `cargo xtask twin`: the same outage simulated and on real sockets, side by side.
+//!
+//! **Why.** A simulator is believed because it was right before. This runs `quell demo` for real and `quell sim
+//! demo` on virtual time, with the same scenario file, and lays what they say next to each other.
+//!
+//! **How.** Verdicts must be equal, recoveries within a tenth or half a second, amplification and goodput
+//! within a tenth. The kinds of outage run one after the other, 50 seconds each, so that they do not
+//! disturb each other. It reports and exits with 0; `--gate` makes unequal verdicts an error.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::{
+    figure::{self, Figure},
+    workspace::Workspace,
+};
+
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Args {
+    /// Only this kind of outage: stall, hole or fail
+    #[arg(long, value_parser = KINDS)]
+    kind: Option<String>,
+    /// Print one JSON line per figure instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Fail if a verdict differs, or is not the one that Quell promises
+    #[arg(long)]
+    pub(crate) gate: bool,
+    /// Use the profile of the tests, which is already built, instead of a release build
+    #[arg(long)]
+    pub(crate) dev: bool,
+}
+
+const KINDS: [&str; 3] = ["stall", "hole", "fail"];
+
+/// What both programs say of one run.
+#[derive(Debug, Clone, Deserialize)]
+struct Seen {
+    verdict: String,
+    recovered_s: Option<f64>,
+    amplification: f64,
+    goodput_after: f64,
+}
+
+#[derive(Deserialize)]
+struct Real {
+    naive: Seen,
+    front: Seen,
+}
+
+#[derive(Deserialize)]
+struct Simulated {
+    runs: Vec<SimulatedRun>,
+}
+
+#[derive(Deserialize)]
+struct SimulatedRun {
+    kind: String,
+    against: String,
+    #[serde(flatten)]
+    seen: Seen,
+}
+
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let profile = if args.dev { "dev" } else { "release" };
+    workspace.run(&mut workspace.cargo([
+        "build",
+        "--package",
+        "quell-server",
+        "--profile",
+        profile,
+    ]))?;
+    let folder = if args.dev { "debug" } else { "release" };
+    let quell = workspace.path(&format!("target/{folder}/quell"));
+    let simulated: Simulated =
+        ask(workspace, Command::new(&quell).args(["sim", "demo", "--json"]))?;
+    let mut figures = Vec::new();
+    for kind in
+        KINDS.into_iter().filter(|kind| args.kind.as_deref().is_none_or(|only| only == *kind))
+    {
+        eprintln!("{kind}: 50 s on real sockets");
+        let demo = ["demo", "--json", "--kind", kind];
+        // It exits with 1 if Quell did not recover, which is for us to report.
+        let real: Real = ask(workspace, Command::new(&quell).args(demo))?;
+        for (against, real, promised) in
+            [("naive", &real.naive, "down"), ("front", &real.front, "recovered")]
+        {
+            let mut runs = simulated.runs.iter();
+            let run = runs.find(|run| run.kind == kind && run.against == against);
+            let simulated = &run.with_context(|| format!("no simulated {kind} {against}"))?.seen;
+            figures.extend(compare(&format!("twin.{kind}.{against}"), real, simulated, promised));
+        }
+    }
+    figure::print(&figures, args.json)?;
+    let broken: Vec<_> = figures
+        .iter()
+        .filter(|figure| figure.figure.ends_with(".verdict") && figure.met == Some(false))
+        .map(|figure| figure.figure.as_str())
+        .collect();
+    if args.gate && !broken.is_empty() {
+        bail!("not the promised verdict: {}", broken.join(", "));
+    }
+    Ok(())
+}
+
+/// Runs a program for its JSON. Its exit code speaks of the outcome, not of whether it could be measured.
+fn ask<T: serde::de::DeserializeOwned>(workspace: &Workspace, command: &mut Command) -> Result<T> {
+    let output = command
+        .current_dir(workspace.path(""))
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot run {command:?}"))?;
+    serde_json::from_slice(&output.stdout).with_context(|| format!("{command:?} gave no figures"))
+}
+
+/// Real against simulated.
+fn compare(name: &str, real: &Seen, simulated: &Seen, promised: &str) -> Vec<Figure> {
+    let within = |off: f64, most: f64| Some(off.abs() <= most + 1e-9);
+    let verdict = Figure {
+        figure: format!("{name}.verdict"),
+        value: f64::from(u8::from(real.verdict == "recovered")),
+        unit: "recovered".into(),
+        against: Some(f64::from(u8::from(simulated.verdict == "recovered"))),
+        goal: Some(format!("both {promised}")),
+        met: Some(real.verdict == promised && simulated.verdict == promised),
+        ..Figure::default()
+    };
+    let mut figures = vec![verdict];
+    if let (Some(value), Some(against)) = (real.recovered_s, simulated.recovered_s) {
+        figures.push(Figure {
+            figure: format!("{name}.recovery"),
+            value,
+            unit: "s".into(),
+            against: Some(against),
+            goal: Some("within 10 % or 0.5 s".into()),
+            met: within(value - against, (0.1 * against).max(0.5)),
+            ..Figure::default()
+        });
+    }
+    figures.push(Figure {
+        figure: format!("{name}.amplification"),
+        value: real.amplification,
+        unit: "sent ÷ received".into(),
+        against: Some(simulated.amplification),
+        ratio: Some(real.amplification / simulated.amplification),
+        goal: Some("within 10 %".into()),
+        met: within(real.amplification - simulated.amplification, 0.1 * simulated.amplification),
+    });
+    figures.push(Figure {
+        figure: format!("{name}.goodput"),
+        value: real.goodput_after,
+        unit: "share of achievable".into(),
+        against: Some(simulated.goodput_after),
+        goal: Some("within 10 % of what is achievable".into()),
+        met: within(real.goodput_after - simulated.goodput_after, 0.1),
+        ..Figure::default()
+    });
+    figures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(verdict: &str, recovered_s: Option<f64>, amplification: f64, goodput: f64) -> Seen {
+        Seen { verdict: verdict.into(), recovered_s, amplification, goodput_after: goodput }
+    }
+
+    fn met(real: &Seen, simulated: &Seen) -> Vec<bool> {
+        let figures = compare("twin.stall.front", real, simulated, "recovered");
+        figures.into_iter().map(|figure| figure.met.unwrap()).collect()
+    }
+
+    #[test]
+    fn twins_that_agree_meet_every_goal() {
+        let (real, simulated) =
+            (seen("recovered", Some(0.6), 0.5, 0.97), seen("recovered", Some(0.1), 0.52, 1.0));
+        assert_eq!(met(&real, &simulated), [true; 4]);
+    }
+
+    #[test]
+    fn each_difference_misses_its_own_goal() {
+        let simulated = seen("recovered", Some(0.1), 0.5, 1.0);
+        let cases = [
+            (seen("down", None, 0.5, 1.0), vec![false, true, true]),
+            (seen("recovered", Some(0.7), 0.5, 1.0), vec![true, false, true, true]),
+            (seen("recovered", Some(0.1), 0.6, 1.0), vec![true, true, false, true]),
+            (seen("recovered", Some(0.1), 0.5, 0.8), vec![true, true, true, false]),
+        ];
+        for (real, expected) in cases {
+            assert_eq!(met(&real, &simulated), expected, "{real:?}");
+        }
+    }
+}
