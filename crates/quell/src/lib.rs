@@ -1,8 +1,44 @@
 //! Retries that cannot cause a retry storm.
+//!
+//! Retrying helps a caller and hurts an upstream that is already in trouble. This library makes calls with a
+//! deadline, backoff and a *budget* for retries, a circuit breaker, and if asked an in-flight limit with a short
+//! queue, all shared by everybody in the process who calls the same upstream. It never sends twice what must
+//! not be sent twice, never comes back before the upstream asked it to, and says why it stopped.
+//!
+#![cfg_attr(feature = "reqwest", doc = "```no_run")]
+#![cfg_attr(not(feature = "reqwest"), doc = "```ignore")]
+//! use std::time::Duration;
+//! use quell::Quell;
+//!
+//! # async fn pay(client: reqwest::Client, url: &str) -> Result<(), Box<dyn std::error::Error>> {
+//! let payments = Quell::upstream("payments").attempts(3).timeout(Duration::from_secs(4)).build()?;
+//! let receipt = payments
+//!     .call(|attempt| client.post(url).header("idempotency-key", attempt.key()).send())
+//!     .on_retry(|r| tracing::warn!(attempt = r.attempt, delay = ?r.delay, error = %r.error, "retrying"))
+//!     .await?;
+//! // Err keeps operation, attempts, elapsed, the last cause and the reason it stopped
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Start with [`Quell`]. Whoever builds a host of their own, such as a proxy, starts with [`run`] and [`upstream`].
+//! The decisions are in [`core`], which does nothing but decide.
+//!
+//! Async calls need a tokio runtime with its timer; [`Quell::call_blocking`] needs none.
 
+pub mod attempt;
+pub mod builder;
+mod caller;
+pub mod classify;
 pub mod clock;
+pub mod error;
+pub mod http;
 mod key;
 pub mod observe;
+mod prepared;
+mod quell;
+#[cfg(feature = "reqwest")]
+pub mod reqwest;
 pub mod run;
 pub mod upstream;
 
@@ -12,8 +48,16 @@ mod sync {
 }
 
 pub use quell_core as core;
+pub use quell_core::{
+    Delivery, Failure, Fault, Outcome, Reason, Snapshot, in_flight::Limit, spec::Invalid,
+};
 
+pub use attempt::Attempt;
+pub use builder::Builder;
+pub use caller::Retry;
 pub use clock::Clock;
+pub use error::{CallError, Cause, Problem};
 pub use observe::Observe;
-pub use quell_core::{Delivery, Failure, Fault, Outcome, Reason, Snapshot};
+pub use prepared::{CallFuture, Prepared};
+pub use quell::Quell;
 pub use upstream::Upstream;

@@ -259,7 +259,7 @@ impl<S: Sender> Loop<'_, S> {
         true
     }
 
-    async fn sleep_until(&self, until: Time) {
+    async fn sleep_until(&mut self, until: Time) {
         let clock = self.guard.upstream().clock();
         match self.waits {
             Waits::Async => clock.sleep_until(until).await,

@@ -1,0 +1,58 @@
+//! Attempt: what a closure may know of the attempt it is to make.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use crate::key::idempotency_key;
+
+/// One attempt, handed to the closure that makes it.
+///
+/// ```
+/// use quell::{Clock, Quell};
+///
+/// let ledger = Quell::upstream("ledger").clock(Clock::manual()).build()?;
+/// let mut keys = Vec::new();
+/// let booked = ledger.call_blocking(|attempt| {
+///     keys.push(attempt.key().to_owned());
+///     if attempt.number() < 2 { Err("connection reset") } else { Ok(()) }
+/// });
+/// assert!(booked.wait().is_ok());
+/// assert_eq!(keys[0], keys[1]); // by which the ledger knows that it is the same booking
+/// # Ok::<_, quell::Invalid>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    pub(crate) number: u32,
+    pub(crate) timeout: Duration,
+    pub(crate) key: Key,
+}
+
+/// One key per call, made when somebody first asks for it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Key(Arc<OnceLock<String>>);
+
+impl Key {
+    pub(crate) fn was_read(&self) -> bool {
+        self.0.get().is_some()
+    }
+}
+
+impl Attempt {
+    /// Its number within the call; the first is 1.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// A random key of 32 hexadecimal digits, the same on every attempt of this call and on no other call. Send it
+    /// as `idempotency-key`. Reading it is a promise that the upstream will honour it, and makes the call repeatable.
+    pub fn key(&self) -> &str {
+        self.key.0.get_or_init(idempotency_key)
+    }
+
+    /// How long this attempt may take. Async attempts are cut off then; blocking ones have to see to it themselves.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+}

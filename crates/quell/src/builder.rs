@@ -1,0 +1,139 @@
+//! Builder: an upstream and the policy of its calls, in one sentence.
+//!
+//! Everything has a default that is safe to keep; what is written here is checked once, by [`Builder::build`],
+//! whose error names the field, the value and the fix.
+//!
+//! ```
+//! use std::time::Duration;
+//! use quell::{Limit, Quell};
+//!
+//! let payments = Quell::upstream("payments")
+//!     .attempts(3)
+//!     .timeout(Duration::from_secs(4))
+//!     .in_flight(Limit::Adaptive { ceiling: 512 })
+//!     .build()?;
+//! assert_eq!(payments.name(), "payments");
+//!
+//! let error = Quell::upstream("payments").attempts(0).build().unwrap_err();
+//! assert!(error.to_string().starts_with("attempts is 0"));
+//! # Ok::<_, quell::Invalid>(())
+//! ```
+
+use std::{sync::Arc, time::Duration};
+
+use quell_core::{
+    Policy, backoff, breaker,
+    budget::tokens,
+    in_flight::Limit,
+    spec::{Invalid, PolicySpec, UpstreamSpec},
+};
+
+use crate::{Clock, Quell, Upstream, observe::Observe, upstream::Host};
+
+/// See the [module](self).
+#[derive(Debug, Clone)]
+#[must_use = "nothing is made before `build`"]
+pub struct Builder {
+    name: String,
+    policy: PolicySpec,
+    spec: UpstreamSpec,
+    host: Host,
+    idempotent: bool,
+}
+
+impl Builder {
+    pub(crate) fn new(name: String) -> Self {
+        Self {
+            name,
+            policy: PolicySpec::library(),
+            spec: UpstreamSpec::library(),
+            host: Host::default(),
+            idempotent: false,
+        }
+    }
+
+    /// Most attempts per call, the first included; 3 unless said.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.policy.attempts = attempts;
+        self
+    }
+
+    /// The whole call, waits included; 30 s unless said.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.policy.timeout = timeout;
+        self
+    }
+
+    /// One attempt; 10 s or an equal share of the timeout, whichever is less, unless said.
+    pub fn per_try_timeout(mut self, per_try: Duration) -> Self {
+        self.policy.per_try_timeout = Some(per_try);
+        self
+    }
+
+    /// The waits between attempts; up to 100 ms, doubling to at most 20 s, unless said.
+    pub fn backoff(mut self, backoff: backoff::Spec) -> Self {
+        self.policy.backoff = backoff;
+        self
+    }
+
+    /// An upstream that asks for a longer wait ends the call; 30 s unless said.
+    pub fn hint_cap(mut self, cap: Duration) -> Self {
+        self.policy.hint_cap = cap;
+        self
+    }
+
+    /// What retries may cost; 100 tokens, a tenth earned per success, unless said.
+    pub fn budget(mut self, budget: tokens::Spec) -> Self {
+        self.spec.budget = budget;
+        self
+    }
+
+    /// When to stop asking; at half the calls of 10 s failed, unless said.
+    pub fn breaker(mut self, breaker: breaker::Spec) -> Self {
+        self.spec.breaker = breaker;
+        self
+    }
+
+    /// How much may be under way; no limit unless said.
+    pub fn in_flight(mut self, limit: Limit) -> Self {
+        self.spec.in_flight = limit;
+        self
+    }
+
+    /// How many may wait for a slot; 64 unless said.
+    pub fn queue(mut self, most: usize) -> Self {
+        self.spec.queue = most;
+        self
+    }
+
+    /// Every call may reach the upstream twice without harm.
+    pub fn idempotent(mut self) -> Self {
+        self.idempotent = true;
+        self
+    }
+
+    /// Somebody who is told what happens.
+    pub fn observe(mut self, observer: impl Observe + 'static) -> Self {
+        self.host.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// Another clock, for tests.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.host.clock = clock;
+        self
+    }
+
+    /// Where chance starts, for tests.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.host.seed = seed;
+        self
+    }
+
+    /// Checks what was written.
+    pub fn build(self) -> Result<Quell, Invalid> {
+        let policy = Policy::new(self.policy)?;
+        let upstream = Upstream::new(self.name, self.spec, policy.per_try(), self.host)?;
+        Ok(Quell::new(upstream, policy, self.idempotent))
+    }
+}

@@ -1,0 +1,37 @@
+//! Classify: what an attempt came to when nobody said otherwise.
+//!
+//! **Why.** The policies need an [`Outcome`]; a closure gives a `Result`. For types this crate knows it looks
+//! inside. For all others the careful reading applies: `Ok` is a success, and `Err` is a fault of the server that
+//! may or may not have acted on the request.
+//!
+//! **How.** Stable Rust cannot choose an implementation by type and fall back to another one, so the known types are
+//! found by [`Any`](std::any::Any), which is why replies and errors have to be `'static`. The comparison is between
+//! constants and costs nothing once compiled.
+//!
+//! | known with feature | types |
+//! |---|---|
+//! | `reqwest` | `Result<reqwest::Response, reqwest::Error>` |
+
+use quell_core::{Failure, Fault, Outcome};
+
+use crate::Clock;
+
+/// What an attempt with this result came to by the usual rules.
+///
+/// ```
+/// use quell::{Clock, Outcome, classify};
+///
+/// assert_eq!(classify::usual(&Ok::<_, String>(7), &Clock::manual()), Outcome::Success);
+/// assert!(classify::usual(&Err::<(), _>("reset"), &Clock::manual()).is_retryable());
+/// ```
+pub fn usual<T: 'static, E: 'static>(result: &Result<T, E>, clock: &Clock) -> Outcome {
+    #[cfg(feature = "reqwest")]
+    if let Some(result) = (result as &dyn std::any::Any).downcast_ref() {
+        return crate::reqwest::classify(result, clock);
+    }
+    let _ = clock;
+    match result {
+        Ok(_) => Outcome::Success,
+        Err(_) => Outcome::Failed(Failure::of(Fault::Server)),
+    }
+}

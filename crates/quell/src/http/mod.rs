@@ -1,0 +1,25 @@
+//! What HTTP means to the policies: statuses, hints and the safety of methods.
+//!
+//! **Why.** Every host that speaks HTTP has to agree on what a 503 says about the upstream, when a `Retry-After`
+//! forbids to come back and whether a `POST` may be sent twice. It is written down here once, in three small
+//! tables without state.
+//!
+//! ```
+//! use std::time::Duration;
+//! use http::{HeaderMap, HeaderValue, StatusCode};
+//! use quell::{Fault, Outcome, http::classify};
+//!
+//! let mut headers = HeaderMap::new();
+//! headers.insert("retry-after", HeaderValue::from_static("7"));
+//! let outcome = classify(StatusCode::SERVICE_UNAVAILABLE, &headers, Duration::ZERO);
+//! let Outcome::Failed(failure) = outcome else { panic!() };
+//! assert_eq!((failure.fault, failure.hint), (Fault::Overload, Some(Duration::from_secs(7))));
+//! ```
+
+mod classify;
+mod hint;
+mod safety;
+
+pub use classify::{Statuses, classify};
+pub use hint::hint;
+pub use safety::{IDEMPOTENCY_KEY, is_repeatable};
