@@ -208,6 +208,11 @@ impl Sending<'_> {
     pub fn mark_sent(&self) {
         self.0.store(true, Ordering::Release);
     }
+
+    /// Not one byte went out after all: the connection was dead and handed the request back.
+    pub fn take_back(&self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 /// What a look at the seat shows.
