@@ -1,5 +1,7 @@
 //! Serves: everything behind the `quell` command.
 
+mod admin;
 pub mod demo;
+pub mod gateway;
 pub mod sim;
 pub mod table;

@@ -1,0 +1,205 @@
+//! Forward: makes one attempt over a connection to the upstream, up to the response head.
+//!
+//! A connection from the pool may have been closed by the upstream a moment ago. If hyper hands the request back, not
+//! one byte of it was sent: it goes out again within the same attempt, on a fresh connection, and is counted
+//! (`quell_stale_connections_total`). The upstream sees one request, so this is no second attempt. A connection
+//! that dies *after* the write proves nothing (the upstream may have acted), and only the policies may repeat that.
+
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use http::request::Parts;
+use http::{HeaderMap, Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
+use quell::core::{Delivery, Failure, Fault, Outcome, Time};
+use quell::observe::Tried;
+use quell::run::{Sender, Try};
+use quell::upstream::Sending;
+
+use super::body::{NotKept, ReplyBody, Whole};
+use super::counters::Came;
+use super::headers;
+use super::per_core::Core;
+use super::pool::Conn;
+use super::replay::{RequestBody, Source};
+use super::watch::Watch;
+
+/// A reply whose body is still on its way.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: ReplyBody,
+}
+
+/// Why an attempt gave no reply.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failed {
+    /// There was no connection to send it on.
+    #[error("no connection: {0}")]
+    Connect(io::Error),
+    /// The connection broke after it was sent, or what came back was no reply.
+    #[error("no reply: {0}")]
+    Broken(hyper::Error),
+    /// The caller's body broke off.
+    #[error("the caller's body broke off")]
+    Caller,
+}
+
+/// What is kept of a failed attempt while the call sleeps.
+#[derive(Debug)]
+pub(super) enum Kept {
+    Whole(Whole),
+    Failed(Failed),
+}
+
+/// One call's request, sent as often as the policies say.
+pub(super) struct Forward<'a> {
+    core: &'a Rc<Core>,
+    watch: &'a Rc<Watch>,
+    parts: Option<Parts>,
+    source: Source,
+    repeatable: bool,
+    /// The attempt under way: abandoned if nobody says what came of it.
+    open: Option<u32>,
+}
+
+impl<'a> Forward<'a> {
+    /// `parts` are as they go out, but for what differs between attempts.
+    pub(super) fn new(
+        core: &'a Rc<Core>,
+        watch: &'a Rc<Watch>,
+        mut parts: Parts,
+        body: Incoming,
+    ) -> Self {
+        let repeatable = quell::http::is_repeatable(&parts.method, &parts.headers);
+        let source = Source::new(body, repeatable, &core.gateway.memory, watch);
+        parts.version = Version::HTTP_11;
+        parts.extensions.clear();
+        Self { core, watch, parts: Some(parts), source, repeatable, open: None }
+    }
+
+    /// One exchange on a connection of the pool, or on a new one.
+    async fn exchange(&mut self, attempt: Try, sending: Sending<'_>) -> Result<Reply, Failed> {
+        if let Some(conn) = self.core.pool.take() {
+            match self.over(conn, attempt, sending).await {
+                Err(Failed::Connect(_)) => self.core.counters.stale.add(),
+                other => return other,
+            }
+        }
+        self.core.counters.connects.add();
+        let gateway = &self.core.gateway;
+        let conn = Conn::open(&gateway.config.to, gateway.tls.as_ref(), self.left(attempt));
+        let conn = conn.await.map_err(Failed::Connect)?;
+        self.over(conn, attempt, sending).await
+    }
+
+    async fn over(
+        &mut self,
+        mut conn: Conn,
+        attempt: Try,
+        sending: Sending<'_>,
+    ) -> Result<Reply, Failed> {
+        let Some(request) = self.request(attempt) else {
+            return Err(Failed::Caller); // sent before and not to be repeated: no policy asks for this
+        };
+        sending.mark_sent();
+        match conn.send.try_send_request(request).await {
+            Ok(response) => Ok(self.reply(response, conn)),
+            Err(mut error) => match error.take_message() {
+                None if self.source.has_failed() => Err(Failed::Caller),
+                None => Err(Failed::Broken(error.into_error())),
+                Some(unsent) => {
+                    sending.take_back();
+                    self.parts = Some(unsent.into_parts().0);
+                    Err(Failed::Connect(io::Error::other(error.into_error())))
+                }
+            },
+        }
+    }
+
+    /// A copy only where another attempt may follow: what was never sent comes back.
+    fn request(&mut self, attempt: Try) -> Option<Request<RequestBody>> {
+        let again = self.repeatable && attempt.number < self.core.gateway.policy.attempts();
+        let mut parts = if again { self.parts.clone() } else { self.parts.take() }?;
+        headers::stamp(&mut parts.headers, attempt.number, self.left(attempt));
+        Some(Request::from_parts(parts, self.source.open()))
+    }
+
+    fn left(&self, attempt: Try) -> Duration {
+        attempt.timeout_at.since(self.core.gateway.upstream.clock().now())
+    }
+
+    fn reply(&self, response: Response<Incoming>, conn: Conn) -> Reply {
+        let (mut parts, body) = response.into_parts();
+        headers::back(&mut parts.headers);
+        let body = ReplyBody::new(body, conn, Rc::clone(self.core), Rc::clone(self.watch));
+        Reply { status: parts.status, headers: parts.headers, body }
+    }
+}
+
+impl Sender for Forward<'_> {
+    type Reply = Result<Reply, Failed>;
+    type Kept = Kept;
+
+    async fn send(&mut self, attempt: Try, sending: Sending<'_>) -> Self::Reply {
+        self.open = Some(attempt.number);
+        self.exchange(attempt, sending).await
+    }
+
+    fn classify(&mut self, reply: &Self::Reply) -> Outcome {
+        match reply {
+            Ok(reply) if reply.status.is_success() => Outcome::Success, // needs no date
+            Ok(reply) => {
+                let unix_now = self.core.gateway.upstream.clock().unix_now();
+                quell::http::classify(reply.status, &reply.headers, unix_now)
+            }
+            Err(Failed::Connect(_)) => Outcome::Failed(Failure::of(Fault::Connect)),
+            Err(Failed::Broken(_)) => {
+                let delivery = Delivery::Unknown;
+                Outcome::Failed(Failure { delivery, ..Failure::of(Fault::Server) })
+            }
+            Err(Failed::Caller) => Outcome::Abandoned,
+        }
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.repeatable
+    }
+
+    fn is_replayable(&self) -> bool {
+        self.source.is_replayable()
+    }
+
+    async fn keep(&mut self, reply: Self::Reply, by: Time) -> Result<Kept, Self::Reply> {
+        let Reply { status, headers, body } = match reply {
+            Ok(reply) => reply,
+            Err(failed) => return Ok(Kept::Failed(failed)),
+        };
+        let gateway = &self.core.gateway;
+        match body.keep(&gateway.memory, gateway.upstream.clock().sleep_until(by)).await {
+            Ok((bytes, reserved)) => {
+                Ok(Kept::Whole(Whole { status, headers, bytes, _reserved: reserved }))
+            }
+            Err(NotKept::Long(body)) => Err(Ok(Reply { status, headers, body })),
+            Err(NotKept::Broken(error)) => Ok(Kept::Failed(Failed::Broken(error))),
+        }
+    }
+
+    fn tried(&mut self, tried: &Tried, reply: Option<&Self::Reply>) {
+        self.open = None;
+        if let Some(Err(failed)) = reply {
+            self.core.gateway.log.failed(failed);
+        }
+        self.core.counters.attempt(tried.attempt, Came::of(&tried.outcome));
+    }
+}
+
+impl Drop for Forward<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.open {
+            self.core.counters.attempt(number, Came::Abandoned);
+        }
+    }
+}

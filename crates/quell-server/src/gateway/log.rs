@@ -1,0 +1,151 @@
+//! Log: what changed and what was refused, a line at a time on standard error, at most one per cause and second.
+
+use std::fmt;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use quell::core::{Event as Change, Reason};
+use quell::observe::{Event, Observe};
+
+use super::config::Host;
+use super::counters::{Counters, REASONS};
+use super::per_core::Gateway;
+
+/// Writes one line. A standard error that nobody reads is no reason to fail.
+pub(crate) fn line(text: fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr().lock(), "quell: {text}");
+}
+
+/// Kinds of changes that are told apart when lines are held back.
+const KINDS: usize = 7;
+
+/// Writes changes of the upstream's state as they come, and once a second the sum of the rest.
+#[derive(Debug)]
+pub(crate) struct Log {
+    on: bool,
+    /// Per kind: whether a line was written this second.
+    told: [AtomicU64; KINDS],
+    /// Refusals as of the last sum.
+    refused: [AtomicU64; REASONS],
+    /// Attempts that got no reply this second, and what the first of them met with.
+    failed: AtomicU64,
+    why: Mutex<String>,
+}
+
+impl Log {
+    pub(crate) fn new(on: bool) -> Self {
+        Self {
+            on,
+            told: std::array::from_fn(|_| AtomicU64::new(0)),
+            refused: std::array::from_fn(|_| AtomicU64::new(0)),
+            failed: AtomicU64::new(0),
+            why: Mutex::default(),
+        }
+    }
+
+    /// An attempt got no reply.
+    pub(crate) fn failed(&self, why: &dyn fmt::Display) {
+        if self.failed.fetch_add(1, Ordering::Relaxed) == 0 {
+            *self.why.lock() = why.to_string();
+        }
+    }
+
+    /// A second has passed: says how many were refused in it, and which changes were held back.
+    pub(crate) fn second(&self, counters: &[std::sync::Arc<Counters>]) {
+        if !self.on {
+            return;
+        }
+        for (index, reason) in Reason::ALL.iter().enumerate() {
+            let total: u64 = counters.iter().map(|core| core.refusals[index].get()).sum();
+            let new = total - self.refused[index].swap(total, Ordering::Relaxed);
+            if new > 0 {
+                line(format_args!("refused {new} in the last second: {reason}"));
+            }
+        }
+        let failed = self.failed.swap(0, Ordering::Relaxed);
+        if failed > 0 {
+            line(format_args!(
+                "{failed} attempts without a reply in the last second: {}",
+                self.why.lock()
+            ));
+        }
+        for (kind, told) in self.told.iter().enumerate() {
+            let held_back = told.swap(0, Ordering::Relaxed).saturating_sub(1);
+            if held_back > 0 {
+                line(format_args!("{held_back} more in the last second: {}", NAMES[kind]));
+            }
+        }
+    }
+}
+
+const NAMES: [&str; KINDS] = [
+    "breaker opened",
+    "breaker closed",
+    "retry budget exhausted",
+    "retry budget recovered",
+    "in-flight limit moved",
+    "ghost probe",
+    "upstream asked to hold back",
+];
+
+fn kind(change: &Change) -> usize {
+    match change {
+        Change::BreakerOpened { .. } => 0,
+        Change::BreakerClosed => 1,
+        Change::BudgetExhausted => 2,
+        Change::BudgetRecovered => 3,
+        Change::LimitMoved { .. } => 4,
+        Change::GhostProbe { .. } => 5,
+        Change::HeldBack { .. } => 6,
+    }
+}
+
+impl Observe for Log {
+    fn observe(&self, _: &str, event: &Event<'_>) {
+        let Event::Changed(change) = event else { return };
+        let kind = kind(change);
+        if !self.on || self.told[kind].fetch_add(1, Ordering::Relaxed) > 0 {
+            return;
+        }
+        match change {
+            Change::LimitMoved { from, to } => {
+                line(format_args!("{} from {from} to {to}", NAMES[kind]));
+            }
+            Change::GhostProbe { endpoint } => {
+                line(format_args!("{} to endpoint {endpoint}", NAMES[kind]));
+            }
+            _ => line(format_args!("{}", NAMES[kind])),
+        }
+    }
+}
+
+/// What is in force, in a few lines.
+pub(super) fn describe(addr: SocketAddr, admin: SocketAddr, gateway: &Gateway) -> String {
+    let (config, policy) = (&gateway.config, &gateway.policy);
+    let (budget, breaker) = (config.upstream.budget, config.upstream.breaker);
+    let host = match config.host {
+        Host::Keep => "kept",
+        Host::Rewrite => "rewritten",
+    };
+    format!(
+        "quell: gateway on http://{addr} to {to}, {cores} cores, Host {host}; admin on http://{admin}\n\
+         quell: attempts {attempts}, timeout {timeout:?}, per try {per_try:?}, connect 2s, POST and PATCH only with Idempotency-Key\n\
+         quell: budget {max} tokens, {ratio} per success; breaker {rate} % of {calls} calls in {window:?}, open up to {open:?}\n\
+         quell: in flight {limit:?}, queue {queue}; replay bodies up to 64 KiB, 64 MiB together",
+        to = config.to,
+        cores = config.cores,
+        attempts = policy.attempts(),
+        timeout = policy.timeout(),
+        per_try = policy.per_try(),
+        max = budget.max,
+        ratio = budget.ratio,
+        rate = breaker.failure_rate * 100.0,
+        calls = breaker.min_calls,
+        window = breaker.window,
+        open = breaker.open,
+        limit = config.upstream.in_flight,
+        queue = config.upstream.queue,
+    )
+}
