@@ -1,10 +1,19 @@
 //! The `quell` command.
 
-use clap::{Parser, Subcommand};
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand};
+use quell_server::demo::show;
+use quell_server::gateway::{self, Config, Host, Target};
+use quell_server::sim;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Retry infrastructure that cannot cause a retry storm.
 #[derive(Debug, Parser)]
-#[command(version, about)]
+#[command(version, propagate_version = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -12,11 +21,62 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Sim(quell_server::sim::Args),
+    /// Stands in front of a service: retries what is safe, refuses what would make an outage worse.
+    Gateway(GatewayArgs),
+    Sim(sim::Args),
+    Demo(show::Args),
 }
 
-fn main() -> anyhow::Result<()> {
+#[derive(Debug, Args)]
+struct GatewayArgs {
+    /// Where requests go: http://host:port or https://host:port
+    #[arg(long, value_name = "URL")]
+    to: Target,
+    /// Where callers come in
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Where /healthz, /readyz and /metrics are served; loopback only
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9901")]
+    admin: SocketAddr,
+    /// Which Host field the upstream sees: the caller's, or its own
+    #[arg(long, value_enum, default_value = "keep")]
+    host: Host,
+    /// Threads that serve callers; one per core if not given
+    #[arg(long, value_name = "N")]
+    cores: Option<NonZeroUsize>,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
-        Command::Sim(args) => quell_server::sim::main(&args),
+        Command::Gateway(args) => serve(args).map(|()| ExitCode::SUCCESS),
+        Command::Sim(args) => sim::main(&args).map(|()| ExitCode::SUCCESS),
+        Command::Demo(args) => show::main(&args),
     }
+}
+
+/// Runs until asked to end, then drains.
+fn serve(args: GatewayArgs) -> anyhow::Result<()> {
+    let GatewayArgs { to, listen, admin, host, cores } = args;
+    let mut config = Config { listen, admin, host, ..Config::new(to) };
+    if let Some(cores) = cores {
+        config.cores = cores.get();
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // Before anything is served, so that no signal finds us without an answer.
+    let (mut term, mut int) = {
+        let _in_runtime = runtime.enter();
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+    };
+    let gateway = gateway::start(config).context("the gateway cannot start")?;
+    eprintln!("{}", gateway.describe());
+    runtime.block_on(async {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+    });
+    eprintln!("quell: draining");
+    gateway.drain();
+    eprintln!("quell: done");
+    Ok(())
 }
