@@ -34,6 +34,9 @@ pub(crate) struct Caller<'a, F, T, E> {
     outcome: Outcome,
 }
 
+/// A result, and the status it was classified with.
+type Kept<T, E> = (Result<T, E>, Option<u16>);
+
 impl<'a, F, T, E> Caller<'a, F, T, E> {
     pub(crate) fn new(attempt: F, options: Options<'a, T, E>, clock: &'a Clock) -> Self {
         Self { attempt, options, key: Key::default(), clock, outcome: Outcome::Abandoned }
@@ -42,7 +45,7 @@ impl<'a, F, T, E> Caller<'a, F, T, E> {
     /// What the caller of the library gets.
     pub(crate) fn finish(
         self,
-        done: Done<Result<T, E>, (Result<T, E>, Option<u16>)>,
+        done: Done<Result<T, E>, Kept<T, E>>,
         name: &str,
     ) -> Result<T, CallError<T, E>> {
         let cause = match done.end {
@@ -94,7 +97,7 @@ where
     E: 'static,
 {
     type Reply = Result<T, E>;
-    type Kept = (Result<T, E>, Option<u16>);
+    type Kept = Kept<T, E>;
 
     /// Nobody can see into a closure: once it runs, it may have sent something.
     fn send(&mut self, attempt: Try, sending: Sending<'_>) -> impl Future<Output = Self::Reply> {

@@ -6,7 +6,7 @@
 //! not be sent twice, never comes back before the upstream asked it to, and says why it stopped.
 //!
 #![cfg_attr(feature = "reqwest", doc = "```no_run")]
-#![cfg_attr(not(feature = "reqwest"), doc = "```ignore")]
+#![cfg_attr(not(feature = "reqwest"), doc = "```text")]
 //! use std::time::Duration;
 //! use quell::Quell;
 //!
@@ -32,6 +32,7 @@ mod caller;
 pub mod classify;
 pub mod clock;
 pub mod error;
+mod host;
 pub mod http;
 mod key;
 pub mod observe;
@@ -41,6 +42,8 @@ mod quell;
 pub mod reqwest;
 pub mod run;
 pub mod upstream;
+#[cfg(test)]
+mod upstream_shuttle;
 
 /// The lock around an upstream.
 mod sync {

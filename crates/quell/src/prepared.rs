@@ -1,7 +1,4 @@
 //! Prepared: a call that is ready to go.
-//!
-//! What a call needs beyond its closure is said between [`Quell::call`] and `await`: who hears of retries, what
-//! counts as a failure, what the operation is called.
 
 use std::{future::Future, future::IntoFuture, pin::Pin};
 
@@ -20,7 +17,27 @@ use crate::{
 pub type CallFuture<'a, T, E> =
     Pin<Box<dyn Future<Output = Result<T, CallError<T, E>>> + Send + 'a>>;
 
-/// See the [module](self).
+/// A call that is ready to go: `await` it, or on a thread [`wait`](Prepared::wait) for it.
+///
+/// What a call needs beyond its closure is said in between: who hears of retries, what counts as a failure, what
+/// the operation is called.
+///
+/// ```
+/// use quell::{Clock, Failure, Fault, Outcome, Quell};
+///
+/// let stock = Quell::upstream("stock").clock(Clock::manual()).build()?;
+/// let left = stock
+///     .call_blocking(|attempt| Ok::<_, String>(if attempt.number() == 1 { -1 } else { 7 }))
+///     .operation("count pens")
+///     .idempotent()
+///     .classify(|result| match result {
+///         Ok(0..) => Outcome::Success,
+///         _ => Outcome::Failed(Failure::of(Fault::Server)),
+///     })
+///     .wait();
+/// assert_eq!(left.unwrap(), 7);
+/// # Ok::<_, quell::Invalid>(())
+/// ```
 #[must_use = "nothing is sent before `await`, or `wait` on a thread"]
 pub struct Prepared<'a, F, T, E> {
     quell: &'a Quell,

@@ -1,26 +1,4 @@
 //! Quell: the handle on one upstream through which calls are made.
-//!
-//! **Why.** What protects an upstream (budget, breaker, limit) only works if everybody who calls it shares it.
-//! Make one handle per upstream at start-up and clone it wherever it is needed: clones share everything.
-//!
-//! ```
-//! use quell::{Clock, Quell};
-//!
-//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
-//! # runtime.block_on(async {
-//! let payments = Quell::upstream("payments").idempotent().clock(Clock::tokio()).build()?;
-//! let receipt = payments
-//!     .call(async |attempt| match attempt.number() {
-//!         1 => Err(std::io::Error::other("connection reset")),
-//!         n => Ok(format!("paid at attempt {n}")),
-//!     })
-//!     .on_retry(|retry| eprintln!("attempt {} failed: {}", retry.attempt, retry.error))
-//!     .await?;
-//! assert_eq!(receipt, "paid at attempt 2");
-//! # Ok::<_, Box<dyn std::error::Error>>(())
-//! # }).unwrap();
-//! # Ok::<_, std::io::Error>(())
-//! ```
 
 use std::future::Future;
 
@@ -28,7 +6,29 @@ use quell_core::{Policy, Snapshot};
 
 use crate::{Upstream, attempt::Attempt, builder::Builder, prepared::Prepared};
 
-/// See the [module](self).
+/// The handle on one upstream through which calls are made.
+///
+/// **Why.** What protects an upstream (budget, breaker, limit) only works if everybody who calls it shares it.
+/// Make one handle per upstream at start-up and clone it wherever it is needed: clones share everything.
+///
+/// ```
+/// use quell::{Clock, Quell};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+/// # runtime.block_on(async {
+/// let payments = Quell::upstream("payments").idempotent().clock(Clock::tokio()).build()?;
+/// let receipt = payments
+///     .call(async |attempt| match attempt.number() {
+///         1 => Err(std::io::Error::other("connection reset")),
+///         n => Ok(format!("paid at attempt {n}")),
+///     })
+///     .on_retry(|retry| eprintln!("attempt {} failed: {}", retry.attempt, retry.error))
+///     .await?;
+/// assert_eq!(receipt, "paid at attempt 2");
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// # Ok::<_, std::io::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Quell {
     upstream: Upstream,

@@ -48,28 +48,11 @@ use quell_core::{
 
 // Named through `super` because the shuttle test compiles this very file a second time, under another lock.
 use super::sync::Mutex;
+pub use crate::host::Host;
 use crate::{
     Clock,
     observe::{Event, Finished, Observe},
 };
-
-/// What an upstream takes from the process it lives in.
-#[derive(Clone)]
-pub struct Host {
-    /// What time it is.
-    pub clock: Clock,
-    /// Who watches.
-    pub observer: Option<Arc<dyn Observe>>,
-    /// Where chance starts: the same seed and the same events give the same decisions.
-    pub seed: u64,
-}
-
-impl Default for Host {
-    /// The system clock, nobody watching, and a seed of its own.
-    fn default() -> Self {
-        Self { clock: Clock::system(), observer: None, seed: crate::key::seed() }
-    }
-}
 
 /// See the [module](self). Clones share everything.
 #[derive(Clone)]
@@ -132,13 +115,20 @@ impl Upstream {
             slot: None,
             sent: AtomicBool::new(false),
             ticket: None,
-            over: false,
+            end: None,
         }
     }
 
     /// How it looks now.
     pub fn snapshot(&self) -> Snapshot {
         self.turn(|now, state| state.core.snapshot(now))
+    }
+
+    /// Whether nobody sits in a seat, for tests.
+    #[cfg(test)]
+    #[allow(dead_code, reason = "used where this file is compiled under shuttle")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.state.lock().seats.is_empty()
     }
 
     pub(crate) fn tell(&self, event: &Event<'_>) {
@@ -187,7 +177,7 @@ impl State {
     }
 }
 
-/// One call under way. Dropping it, at any moment, gives back all that the call holds.
+/// One call under way. Dropping it, at any moment, gives back all that the call holds, and tells observers of its end.
 pub struct Guard {
     upstream: Upstream,
     call: Call,
@@ -196,7 +186,8 @@ pub struct Guard {
     slot: Option<u8>,
     sent: AtomicBool,
     ticket: Option<Ticket>,
-    over: bool,
+    /// How many attempts were made and why no more, once it is over.
+    end: Option<(u32, Option<Reason>)>,
 }
 
 /// Lets a sender say when its first byte goes out. Until then a dropped attempt leaves no ghost.
@@ -297,15 +288,13 @@ impl Guard {
         }
     }
 
+    /// Gets up from the seat with what was put into it.
     fn take_seat(&mut self) -> Step {
-        let ticket = self.ticket.take();
-        self.decide(|state| {
-            let seat = ticket.and_then(|ticket| state.seats.remove(&ticket));
-            match seat.and_then(|seat| seat.result) {
-                Some(Ok(permit)) => Input::Granted(permit),
-                Some(Err(refusal)) => Input::Refused(refusal),
-                None => Input::Woke, // never queued: asks again
-            }
+        let Some(ticket) = self.ticket.take() else { return Step::Await }; // it never sat down
+        self.decide(|state| match state.seats.remove(&ticket).and_then(|seat| seat.result) {
+            Some(Ok(permit)) => Input::Granted(permit),
+            Some(Err(refusal)) => Input::Refused(refusal),
+            None => Input::Woke, // cannot be: only a look at a filled seat leads here
         })
     }
 
@@ -323,7 +312,7 @@ impl Guard {
         match &step {
             Step::Send(send) => self.slot = Some(send.slot),
             Step::Enqueue { ticket, .. } => self.ticket = Some(*ticket),
-            Step::Finish(finish) => self.finished(finish.attempts, finish.reason),
+            Step::Finish(finish) => self.end = Some((finish.attempts, finish.reason)),
             Step::Sleep { .. } | Step::Await => {}
         }
         step
@@ -336,33 +325,35 @@ impl Guard {
         *self.sent.get_mut() = false;
     }
 
-    fn finished(&mut self, attempts: u32, reason: Option<Reason>) {
-        self.over = true;
-        let elapsed = self.now.since(self.since);
-        self.upstream.tell(&Event::Finished(&Finished { attempts, reason, elapsed }));
+    /// Gives back whatever an unfinished call holds.
+    #[cold]
+    fn abandon(&mut self) -> (u32, Option<Reason>) {
+        self.note_sent();
+        let (call, ticket) = (&mut self.call, self.ticket);
+        self.now = self.upstream.turn(|now, state| {
+            let State { core, seats, wakes, .. } = state;
+            let seat = ticket.and_then(|ticket| seats.remove(&ticket));
+            if let Some(Seat { result: Some(Ok(unread)), .. }) = seat {
+                core.release(now, unread, Release::Unsent, wakes);
+            }
+            call.abandon(now, core, wakes);
+            now
+        });
+        (self.call.attempts(), Some(Reason::ClientGone))
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if self.over {
-            return;
-        }
-        self.note_sent();
-        let (call, ticket) = (&mut self.call, self.ticket);
-        self.now = self.upstream.turn(|now, state| {
-            let State { core, seats, wakes, .. } = state;
-            let unread =
-                ticket.and_then(|ticket| seats.remove(&ticket)).and_then(|seat| seat.result);
-            if let Some(Ok(permit)) = unread {
-                core.release(now, permit, Release::Unsent, wakes);
-            }
-            call.abandon(now, core, wakes);
-            now
-        });
-        self.finished(self.call.attempts(), Some(Reason::ClientGone));
+        let (attempts, reason) = self.end.unwrap_or_else(|| self.abandon());
+        let elapsed = self.now.since(self.since);
+        self.upstream.tell(&Event::Finished(&Finished { attempts, reason, elapsed }));
     }
 }
+
+/// Whatever panics, a user's closure or observer, does so while no lock is held.
+impl std::panic::UnwindSafe for Upstream {}
+impl std::panic::RefUnwindSafe for Upstream {}
 
 struct Unpark(std::thread::Thread);
 
@@ -379,13 +370,6 @@ impl std::task::Wake for Unpark {
 impl fmt::Debug for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Upstream").field("name", &self.0.name).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { clock, observer: _, seed } = self;
-        f.debug_struct("Host").field("clock", clock).field("seed", seed).finish_non_exhaustive()
     }
 }
 
