@@ -108,6 +108,7 @@ impl Clock {
     }
 
     /// Time since 1970 on the wall clock, for dates that others wrote. Everything else is monotonic.
+    #[allow(clippy::disallowed_methods, reason = "this is the clock that everybody else is to ask")]
     pub fn unix_now(&self) -> Duration {
         match &self.0 {
             Source::Manual(_) => self.now().since(Time::ZERO),
@@ -147,6 +148,10 @@ impl Clock {
     }
 
     /// Blocks the thread until that instant. A manual clock is moved there instead: nobody else would.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "whoever calls this asked for a thread to be held"
+    )]
     pub fn sleep_until_blocking(&self, until: Time) {
         match &self.0 {
             Source::Manual(manual) => self.advance_to(manual, until),

@@ -84,7 +84,8 @@ fn blocked_threads_wait_their_turn_too() {
     let quell = narrow(Clock::system());
     let work = || {
         let call = quell.call_blocking(|_| {
-            std::thread::sleep(5 * MS);
+            let clock = quell.shared().clock();
+            clock.sleep_until_blocking(clock.now() + 5 * MS);
             Ok::<_, &str>(())
         });
         call.classify(|_| Outcome::Success).wait().map_err(|error| error.to_string())
