@@ -30,6 +30,8 @@ use crate::{Time, patience::Patience, time::nanos};
 
 /// The least that may be under way, and all that may be when callers leave and nothing is known.
 const LEAST: u32 = 8;
+/// The least patience that is believed while nothing is known of the service.
+const LEAST_PATIENCE: Duration = Duration::from_millis(250);
 /// What may be under way while nothing is known and nobody complains.
 const UNKNOWN: u32 = 512;
 const BUCKET: u64 = 500_000_000;
@@ -186,7 +188,9 @@ impl InFlight {
 
     fn decide(&mut self) {
         let waits = self.left.learned().map_or(self.per_try, |left| left.min(self.per_try));
-        self.patience = self.known.map_or(waits, |known| waits.max(known.base * 3));
+        // Whoever leaves sooner than that says nothing of how long an answer may take.
+        let least = self.known.map_or(LEAST_PATIENCE, |known| known.base * 3);
+        self.patience = waits.max(least);
         let Limit::Adaptive { ceiling } = self.kind else { return };
         self.limit = match (self.known, self.left.learned()) {
             (Some(Known { rate, base }), _) => {
@@ -281,6 +285,13 @@ mod tests {
         assert_eq!(limit.limit(), LEAST);
         serve(&mut limit, 10_000, 12_000, 80, 100);
         assert!(limit.limit() > LEAST);
+    }
+
+    #[test]
+    fn hasty_callers_before_anything_is_known_do_not_bring_patience_to_nothing() {
+        let mut limit = adaptive();
+        leave(&mut limit, 200, 0);
+        assert_eq!(limit.patience(), LEAST_PATIENCE);
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Series {
 
     /// The count over these seconds.
     pub fn sum(&self, what: Count, seconds: Range<usize>) -> u64 {
-        self.tenths(what, seconds.start * TENTHS..seconds.end * TENTHS)
+        self.tenths(what, seconds.start * TENTHS..seconds.end.saturating_mul(TENTHS))
     }
 
     /// Seconds up to the last in which anything was counted.
