@@ -69,14 +69,24 @@ fn serve(args: GatewayArgs) -> anyhow::Result<()> {
     };
     let gateway = gateway::start(config).context("the gateway cannot start")?;
     eprintln!("{}", gateway.describe());
-    runtime.block_on(async {
+    let mut asked_to_end = async || {
         tokio::select! {
             _ = term.recv() => {}
             _ = int.recv() => {}
         }
-    });
+    };
+    runtime.block_on(asked_to_end());
     eprintln!("quell: draining");
-    gateway.drain();
-    eprintln!("quell: done");
+    let (done, drained) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        gateway.drain();
+        let _ = done.send(());
+    });
+    runtime.block_on(async {
+        tokio::select! {
+            _ = drained => eprintln!("quell: done"),
+            () = asked_to_end() => eprintln!("quell: asked twice, so ending at once"),
+        }
+    });
     Ok(())
 }

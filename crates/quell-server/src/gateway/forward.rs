@@ -5,6 +5,7 @@
 //! (`quell_stale_connections_total`). The upstream sees one request, so this is no second attempt. A connection
 //! that dies *after* the write proves nothing (the upstream may have acted), and only the policies may repeat that.
 
+use std::error::Error;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -41,7 +42,7 @@ pub(super) enum Failed {
     Connect(io::Error),
     /// The connection broke after it was sent, or what came back was no reply.
     #[error("no reply: {0}")]
-    Broken(hyper::Error),
+    Broken(Box<dyn Error + Send + Sync>),
     /// The caller's body broke off.
     #[error("the caller's body broke off")]
     Caller,
@@ -106,10 +107,13 @@ impl<'a> Forward<'a> {
         };
         sending.mark_sent();
         match conn.send.try_send_request(request).await {
+            Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                Err(Failed::Broken("it switched protocols and nobody asked it to".into()))
+            }
             Ok(response) => Ok(self.reply(response, conn)),
             Err(mut error) => match error.take_message() {
                 None if self.source.has_failed() => Err(Failed::Caller),
-                None => Err(Failed::Broken(error.into_error())),
+                None => Err(Failed::Broken(error.into_error().into())),
                 Some(unsent) => {
                     sending.take_back();
                     self.parts = Some(unsent.into_parts().0);
@@ -183,7 +187,7 @@ impl Sender for Forward<'_> {
                 Ok(Kept::Whole(Whole { status, headers, bytes, _reserved: reserved }))
             }
             Err(NotKept::Long(body)) => Err(Ok(Reply { status, headers, body })),
-            Err(NotKept::Broken(error)) => Ok(Kept::Failed(Failed::Broken(error))),
+            Err(NotKept::Broken(error)) => Ok(Kept::Failed(Failed::Broken(error.into()))),
         }
     }
 

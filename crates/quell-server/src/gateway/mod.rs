@@ -4,20 +4,20 @@
 //! behalf of callers who know nothing of it.
 //!
 //! **How.** One thread per core, each with its own listener, upstream connections and counters; only the policies'
-//! state is shared. Bodies stream both ways. [`handle`] is a request's whole way from top to bottom:
+//! state is shared. Bodies stream both ways. `handle` is a request's whole way from top to bottom:
 //!
-//! 1. [`gate`]: what could be read in two ways is refused.
-//! 2. [`headers`]: hop-by-hop fields end here; who called, and through whom, is written by us.
+//! 1. `gate`: what could be read in two ways is refused.
+//! 2. `headers`: hop-by-hop fields end here; who called, and through whom, is written by us.
 //! 3. the caller's deadline, if it told one, can only shorten ours.
-//! 4. [`forward`]: [`quell::run::drive`] admits, queues or refuses, has attempts sent over the [`pool`], judges them at
+//! 4. `forward`: [`quell::run::drive`] admits, queues or refuses, has attempts sent over the `pool`, judges them at
 //!    the response head, keeps a failed reply and sleeps, and sends again while the policies allow it. The request's
-//!    body is copied on its way ([`replay`]).
-//! 5. [`respond`]: the last reply's status and body as they are, or a refusal of our own.
+//!    body is copied on its way (`replay`).
+//! 5. `respond`: the last reply's status and body as they are, or a refusal of our own.
 //!
 //! A caller who leaves drops the future of its request, and with it the guard (what was sent becomes a ghost) and the
 //! upstream connection, which is closed at once.
 //!
-//! Later work: a strict parser in front of hyper (see [`gate`]), upgrades (an `Upgrade` is passed on as an ordinary
+//! Later work: a strict parser in front of hyper (see `gate`), upgrades (an `Upgrade` is passed on as an ordinary
 //! request without the field, `CONNECT` is refused with 501), routes, HTTP/2.
 //!
 //! ```no_run

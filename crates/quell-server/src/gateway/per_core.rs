@@ -15,7 +15,7 @@ use quell::core::Policy;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_local;
-use tokio::time::{Instant, interval, sleep, timeout};
+use tokio::time::{Instant, interval, sleep};
 
 use super::config::Config;
 use super::counters::Counters;
@@ -170,10 +170,16 @@ impl Core {
     async fn drain(self: &Rc<Self>, listener: TcpListener) {
         self.draining.set(true);
         let until = Instant::now() + self.gateway.config.drain;
-        while let Ok(Ok((stream, peer))) = timeout(Duration::ZERO, listener.accept()).await {
-            self.enter(stream, peer, None);
+        if let Ok(listener) = listener.into_std() {
+            // Asks the kernel itself: the runtime may not have heard of the last ones yet.
+            while let Ok((stream, peer)) = listener.accept() {
+                let stream =
+                    stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+                if let Ok(stream) = stream {
+                    self.enter(stream, peer, None);
+                }
+            }
         }
-        drop(listener);
         tokio::task::yield_now().await; // lets those who were let in last be counted
         let linger = until.min(Instant::now() + LINGER);
         while self.watches.len() > 0 && Instant::now() < linger {

@@ -155,11 +155,14 @@ fn spawn_core(
     let gateway = Arc::clone(gateway);
     let counters = Arc::clone(&gateway.counters[index]);
     thread::Builder::new().name(format!("quell-core-{index}")).spawn(move || {
-        let runtime =
-            Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
-        let result = runtime.and_then(|runtime| {
-            runtime.block_on(Core::new(gateway, counters).run(listener, phases))
-        });
+        let result = Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default())
+            .and_then(|runtime| {
+                let result = runtime.block_on(Core::new(gateway, counters).run(listener, phases));
+                runtime.shutdown_background(); // a name lookup that hangs must not hold us up
+                result
+            });
         if let Err(error) = result {
             super::log::line(format_args!("core {index} ended: {error}"));
         }
