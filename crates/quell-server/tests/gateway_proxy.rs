@@ -177,6 +177,26 @@ async fn what_could_be_read_in_two_ways_is_refused_and_the_connection_closed() {
 }
 
 #[tokio::test]
+async fn the_unread_body_of_a_refused_request_never_becomes_the_next_request() {
+    let upstream = Fake::start(|_, _| answer(200, "ok")).await;
+    let gateway = gateway(upstream.addr);
+    let smuggled = "GET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n";
+    for missing in [0, 10] {
+        let length = smuggled.len() + missing;
+        let head = format!(
+            "POST / HTTP/1.1\r\nhost: a\r\nquell-deadline-ms: 0\r\ncontent-length: {length}\r\n\r\n"
+        );
+        let mut caller = TcpStream::connect(gateway.addr()).await.unwrap();
+        caller.write_all(head.as_bytes()).await.unwrap();
+        read_until(&mut caller, "\"deadline\"}").await;
+        // It may be closed by now, or read on: either way these bytes are a body.
+        let _ = caller.write_all(smuggled.as_bytes()).await;
+        let _ = timeout(ms(100), caller.read(&mut [0; 4096])).await;
+        assert!(upstream.seen().is_empty());
+    }
+}
+
+#[tokio::test]
 async fn connections_are_kept_on_both_sides() {
     let upstream = Fake::start(|_, _| answer(200, "ok")).await;
     let gateway = gateway_with(upstream.addr, |config| config.cores = 1);

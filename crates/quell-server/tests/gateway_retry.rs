@@ -5,12 +5,13 @@ mod kit;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use http::Response;
 use http_body_util::{BodyExt, Full};
 use kit::*;
+use quell::core::in_flight::Limit;
 use quell_server::gateway::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -240,41 +241,28 @@ async fn the_breaker_opens_and_refuses_with_retry_after_and_closes_again() {
 
 #[tokio::test]
 async fn a_retry_refused_at_admission_returns_the_earlier_reply() {
-    let status = Arc::new(AtomicU16::new(200));
-    let now = Arc::clone(&status);
-    let upstream = Fake::start(move |_, seen| {
-        if seen.uri.path() == "/hold" {
-            return None; // takes the only slot
-        }
-        let reply = Response::builder().status(now.load(Ordering::SeqCst)).header("x-own", "yes");
-        Some(reply.body(Full::from("their words").boxed()).unwrap())
-    })
-    .await;
-    // No place to wait in, and one slot, which the other caller takes while the first sleeps.
-    let gateway = gateway_with(upstream.addr, |config| {
-        config.upstream.in_flight = quell::core::in_flight::Limit::Fixed(1);
+    let upstream = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    // One slot, and no place to wait in.
+    let gateway = gateway_with(upstream.local_addr().unwrap(), |config| {
+        config.upstream.in_flight = Limit::Fixed(1);
         config.upstream.queue = 0;
-        config.policy.backoff.base = ms(2_000);
-        config.policy.backoff.cap = ms(2_000);
     });
-    status.store(500, Ordering::SeqCst);
-    let addr = gateway.addr();
-    let first = tokio::spawn(async move { get(addr, "/").await });
-    until("the first attempt", || async { upstream.seen().len() == 1 }).await;
-    until("its slot is free", || async { gauge(&gateway, "quell_in_flight").await == 0.0 }).await;
+    let caller = tokio::spawn(get(gateway.addr(), "/"));
+    let (mut first, _) = upstream.accept().await.unwrap();
+    let _ = first.read(&mut [0; 4096]).await.unwrap();
+    let half = b"HTTP/1.1 500 Oh\r\nx-own: yes\r\ncontent-length: 11\r\n\r\ntheir";
+    first.write_all(half).await.unwrap();
+    // With the head its slot is free, and somebody else takes it before the reply is kept.
+    until("the slot is free", || async { gauge(&gateway, "quell_in_flight").await == 0.0 }).await;
     let mut holder = TcpStream::connect(gateway.addr()).await.unwrap();
     holder.write_all(b"GET /hold HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
-    let reply = first.await.unwrap();
-    assert_eq!(
-        (reply.status.as_u16(), reply.text(), reply.header("x-own")),
-        (500, "their words", Some("yes"))
-    );
-    // Jitter may end the sleep before the slot is taken; then the retry itself failed.
-    match reply.header("quell-stop") {
-        Some("in_flight_full") => assert_eq!(reply.header("quell-attempts"), Some("1")),
-        Some("attempts_spent") => assert_eq!(reply.header("quell-attempts"), Some("2")),
-        other => panic!("{other:?}"),
-    }
+    until("the slot is taken", || async { gauge(&gateway, "quell_in_flight").await == 1.0 }).await;
+    first.write_all(b" words").await.unwrap();
+    let reply = caller.await.unwrap();
+    assert_eq!((reply.status.as_u16(), reply.text()), (500, "their words"));
+    assert_eq!((reply.header("x-own"), reply.header("quell-attempts")), (Some("yes"), Some("1")));
+    assert_eq!(reply.header("quell-stop"), Some("in_flight_full"));
+    assert_eq!(gauge(&gateway, "quell_retry_budget_tokens").await, 100.0);
 }
 
 #[tokio::test]
