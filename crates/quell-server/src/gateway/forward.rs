@@ -83,17 +83,26 @@ impl<'a> Forward<'a> {
 
     /// One exchange on a connection of the pool, or on a new one.
     async fn exchange(&mut self, attempt: Try, sending: Sending<'_>) -> Result<Reply, Failed> {
-        if let Some(conn) = self.core.pool.take() {
+        let mut kept = self.core.pool.take();
+        loop {
+            let is_kept = kept.is_some();
+            let conn = match kept.take() {
+                Some(conn) => conn,
+                // Boxed because it is rare and large, and would make every request's future so.
+                None => Box::pin(self.connect(attempt)).await?,
+            };
             match self.over(conn, attempt, sending).await {
-                Err(Failed::Connect(_)) => self.core.counters.stale.add(),
+                Err(Failed::Connect(_)) if is_kept => self.core.counters.stale.add(),
                 other => return other,
             }
         }
+    }
+
+    async fn connect(&self, attempt: Try) -> Result<Conn, Failed> {
         self.core.counters.connects.add();
         let gateway = &self.core.gateway;
         let conn = Conn::open(&gateway.config.to, gateway.tls.as_ref(), self.left(attempt));
-        let conn = conn.await.map_err(Failed::Connect)?;
-        self.over(conn, attempt, sending).await
+        conn.await.map_err(Failed::Connect)
     }
 
     async fn over(
@@ -182,7 +191,8 @@ impl Sender for Forward<'_> {
             Err(failed) => return Ok(Kept::Failed(failed)),
         };
         let gateway = &self.core.gateway;
-        match body.keep(&gateway.memory, gateway.upstream.clock().sleep_until(by)).await {
+        let by = gateway.upstream.clock().sleep_until(by);
+        match Box::pin(body.keep(&gateway.memory, by)).await {
             Ok((bytes, reserved)) => {
                 Ok(Kept::Whole(Whole { status, headers, bytes, _reserved: reserved }))
             }
