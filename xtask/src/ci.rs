@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use clap::builder::PossibleValuesParser;
 
 use crate::workspace::Workspace;
-use crate::{deny, test, tidy};
+use crate::{deny, test, tidy, twin};
 
 /// One check. A new one is one line in [`STEPS`].
 struct Step {
@@ -26,6 +26,7 @@ const STEPS: &[Step] = &[
     Step { name: "doc", run: doc },
     Step { name: "deny", run: deny::run },
     Step { name: "test", run: |workspace| test::run(workspace, &test::Args::default()) },
+    Step { name: "twin", run: |workspace| twin::run(workspace, &twin::Args::gate()) },
 ];
 
 #[derive(Debug, clap::Args)]
@@ -94,7 +95,13 @@ fn clippy(workspace: &Workspace) -> Result<()> {
 }
 
 fn doc(workspace: &Workspace) -> Result<()> {
-    let mut cargo = workspace.cargo(["doc", "--workspace", "--no-deps", "--all-features"]);
+    let mut cargo = workspace.cargo([
+        "doc",
+        "--workspace",
+        "--no-deps",
+        "--all-features",
+        "--document-private-items",
+    ]);
     workspace.run(cargo.env("RUSTDOCFLAGS", "-D warnings"))
 }
 

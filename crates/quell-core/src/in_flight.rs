@@ -9,7 +9,7 @@
 //! close at half a second *and* twenty replies (fewer make the estimate far too high at low traffic); over
 //! the last ten seconds of buckets, `rate` is the highest bucket's replies per second and `base` the
 //! lowest bucket's mean time to the response head. `T` is the callers' [patience](crate::patience), never
-//! under three times `base`. Time in which nothing is served does not pass: a limit that decays during an
+//! under three times `base` nor under 50 ms. Time in which nothing is served does not pass: a limit that decays during an
 //! outage would delay the recovery by minutes.
 //!
 //! ```
@@ -30,8 +30,9 @@ use crate::{Time, patience::Patience, time::nanos};
 
 /// The least that may be under way, and all that may be when callers leave and nothing is known.
 const LEAST: u32 = 8;
-/// The least patience that is believed while nothing is known of the service.
-const LEAST_PATIENCE: Duration = Duration::from_millis(250);
+/// The least patience that is believed, and the least while nothing is known of the service.
+const LEAST_PATIENCE: Duration = Duration::from_millis(50);
+const UNKNOWN_PATIENCE: Duration = Duration::from_millis(250);
 /// What may be under way while nothing is known and nobody complains.
 const UNKNOWN: u32 = 512;
 const BUCKET: u64 = 500_000_000;
@@ -189,7 +190,8 @@ impl InFlight {
     fn decide(&mut self) {
         let waits = self.left.learned().map_or(self.per_try, |left| left.min(self.per_try));
         // Whoever leaves sooner than that says nothing of how long an answer may take.
-        let least = self.known.map_or(LEAST_PATIENCE, |known| known.base * 3);
+        let least =
+            self.known.map_or(UNKNOWN_PATIENCE, |known| (known.base * 3).max(LEAST_PATIENCE));
         self.patience = waits.max(least);
         let Limit::Adaptive { ceiling } = self.kind else { return };
         self.limit = match (self.known, self.left.learned()) {
@@ -288,9 +290,11 @@ mod tests {
     }
 
     #[test]
-    fn hasty_callers_before_anything_is_known_do_not_bring_patience_to_nothing() {
+    fn hasty_callers_do_not_bring_patience_to_nothing() {
         let mut limit = adaptive();
         leave(&mut limit, 200, 0);
+        assert_eq!(limit.patience(), UNKNOWN_PATIENCE);
+        serve(&mut limit, 0, 5_000, 300, 1);
         assert_eq!(limit.patience(), LEAST_PATIENCE);
     }
 

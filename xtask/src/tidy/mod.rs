@@ -11,6 +11,7 @@ mod arrows;
 mod leftovers;
 mod links;
 mod lints;
+mod named;
 mod paths;
 mod purity;
 mod size;
@@ -37,6 +38,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 /// All rules that need nothing but the files.
 fn check_text(files: &[File], paths: &BTreeSet<String>) -> Vec<Violation> {
     let mut violations = Vec::new();
+    let functions = named::functions(files);
     for file in files {
         violations.extend(paths::check(file));
         if file.is_rust() {
@@ -48,6 +50,7 @@ fn check_text(files: &[File], paths: &BTreeSet<String>) -> Vec<Violation> {
             violations.extend(lints::check(file));
         } else if file.path.ends_with(".md") {
             violations.extend(links::check(file, paths));
+            violations.extend(named::check(file, &functions));
         }
     }
     violations
@@ -67,6 +70,7 @@ mod tests {
             File::new("crates/quell/src/c.rs", &long),
             File::new("crates/new/Cargo.toml", "[package]\nname = \"new\"\n"),
             File::new("docs/d.md", "[gone](gone.md)\n"),
+            File::new("docs/f.md", "`a_test_that_is_long_gone`\n"),
             File::new("e.sh", &format!("cd {}x\n", paths::ABSOLUTE[0])),
         ];
         for file in planted {
