@@ -46,12 +46,16 @@ struct GatewayArgs {
     cores: Option<NonZeroUsize>,
 }
 
-fn main() -> anyhow::Result<ExitCode> {
-    match Cli::parse().command {
+fn main() -> ExitCode {
+    let ended = match Cli::parse().command {
         Command::Gateway(args) => serve(args).map(|()| ExitCode::SUCCESS),
         Command::Sim(args) => sim::main(&args).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => show::main(&args),
-    }
+    };
+    ended.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::from(2)
+    })
 }
 
 /// Runs until asked to end, then drains.

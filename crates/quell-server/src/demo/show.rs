@@ -17,6 +17,7 @@ use quell_sim::{
     verdict::{Count, Summary, Timing},
 };
 use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, interval, sleep_until, timeout_at};
 
 use super::{
@@ -85,9 +86,10 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     files::raise_limit().context("cannot raise the limit of open files")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt())?; // before there is anything to leave behind
         tokio::select! {
             report = show(args) => report.map(Some),
-            _ = tokio::signal::ctrl_c() => Ok(None),
+            _ = interrupt.recv() => Ok(None),
         }
     });
     // Whatever still runs ends here, on Ctrl-C too: sockets and threads belong to this process.

@@ -1,0 +1,84 @@
+//! The `quell` command as people run it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot start has failed")]
+
+use std::{
+    io::Write,
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+fn quell(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_quell")).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_same_seed_prints_the_same_bytes() {
+    let run = |seed| quell(&["sim", "demo", "--json", "--seed", seed]);
+    let first = run("7");
+    assert!(first.status.success());
+    assert_eq!(first.stdout, run("7").stdout);
+    assert_ne!(first.stdout, run("8").stdout);
+    let report: serde_json::Value = serde_json::from_slice(&first.stdout).unwrap();
+    assert_eq!(report["runs"].as_array().unwrap().len(), 6);
+}
+
+#[test]
+fn a_scenario_of_ones_own_is_read_from_its_file_and_shown_as_a_table() {
+    let mut file = std::env::temp_dir();
+    file.push(format!("quell-scenario-{}.toml", std::process::id()));
+    let scenario = "version = 1\n[scenario.mine]\nload = \"100/s\"\npatience = \"1s\"\nwatch = \"30s\"\n\
+        service = { workers = 12, time = \"100ms\" }\n\
+        outage = { kind = \"stall\", at = \"20s\", length = \"10s\" }\nagainst = [\"naive\", \"front\"]\n";
+    std::fs::File::create(&file).unwrap().write_all(scenario.as_bytes()).unwrap();
+    let output = quell(&["sim", file.to_str().unwrap()]);
+    std::fs::remove_file(&file).unwrap();
+    let table = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(table.contains("mine: 100/s, capacity 120/s"), "{table}");
+    let line = |label: &str| table.lines().find(|line| line.contains(label)).unwrap().to_owned();
+    assert!(line("naive retries").contains("still down"), "{table}");
+    assert!(line("Quell in front").contains("recovered in"), "{table}");
+}
+
+#[test]
+fn mistakes_are_one_line_that_says_what_to_write() {
+    for (args, expected) in [
+        (&["sim", "no-such-file.toml"][..], "name a file, or write storm"),
+        (&["gateway", "--to", "ftp://x"], "write http://host:port or https://host:port"),
+        (
+            &["gateway", "--to", "http://127.0.0.1:1", "--admin", "0.0.0.0:1"],
+            "only listen on loopback",
+        ),
+        (&["demo", "--kind", "flood"], "possible values: stall, hole, fail"),
+    ] {
+        let output = quell(args);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(message.starts_with("error: ") && message.contains(expected), "{message}");
+        assert!(!message.contains("backtrace"), "{message}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_the_demo_at_once() {
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_quell"))
+        .arg("demo")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Its first words say that both worlds are up.
+    let mut words = [0; 16];
+    std::io::Read::read_exact(demo.stdout.as_mut().unwrap(), &mut words).unwrap();
+    let asked = Instant::now();
+    assert!(
+        Command::new("kill").args(["-INT", &demo.id().to_string()]).status().unwrap().success()
+    );
+    assert_eq!(demo.wait().unwrap().code(), Some(130));
+    assert!(asked.elapsed() < Duration::from_secs(5), "took {:?}", asked.elapsed());
+}
