@@ -1,0 +1,46 @@
+//! Measure: time and allocations of one piece of work, from inside the process.
+//!
+//! **Why.** The median of many short batches shrugs off a neighbour who takes the core for a while; a mean would not.
+
+use std::{fmt, hint::black_box, time::Instant};
+
+use crate::work::Work;
+
+const BATCHES: usize = 31;
+const CALLS: u64 = 20_000;
+
+/// What one call costs.
+pub(crate) struct Cost {
+    nanos: f64,
+    allocations: f64,
+}
+
+impl fmt::Display for Cost {
+    /// One line of JSON, as `cargo xtask bench` reads it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { nanos, allocations } = self;
+        write!(f, r#"{{"nanos": {nanos}, "allocations": {allocations}}}"#)
+    }
+}
+
+/// Does the work so often and nothing else.
+#[inline(never)]
+pub(crate) fn repeat(work: &mut impl Work, count: u64) {
+    for _ in 0..count {
+        black_box(&mut *work).once();
+    }
+}
+
+/// The median time of several batches, and the mean number of allocations.
+pub(crate) fn measure(work: &mut impl Work) -> Cost {
+    let mut nanos: Vec<f64> = (0..BATCHES)
+        .map(|_| {
+            let start = Instant::now();
+            repeat(work, CALLS);
+            start.elapsed().as_nanos() as f64 / CALLS as f64
+        })
+        .collect();
+    nanos.sort_by(f64::total_cmp);
+    let allocated = allocation_counter::measure(|| repeat(work, CALLS));
+    Cost { nanos: nanos[BATCHES / 2], allocations: allocated.count_total as f64 / CALLS as f64 }
+}
