@@ -68,6 +68,7 @@ impl Endpoints {
     }
 
     /// Ghosts that stand.
+    #[inline]
     pub fn ghosts(&self) -> usize {
         self.ghosts
     }

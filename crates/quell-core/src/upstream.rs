@@ -346,7 +346,9 @@ impl Upstream {
     /// Where an attempt may go now, if anywhere.
     #[inline]
     fn place(&mut self, now: Time) -> Option<Place> {
-        if let Some(endpoint) = self.endpoints.due(now, self.probe_every()) {
+        if self.endpoints.ghosts() > 0
+            && let Some(endpoint) = self.endpoints.due(now, self.probe_every())
+        {
             return Some(Place { endpoint, probe: true });
         }
         let limit = self.in_flight.limit();
