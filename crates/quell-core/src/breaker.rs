@@ -201,6 +201,14 @@ impl Breaker {
     /// Takes what [`Breaker::check`] has just allowed.
     #[inline]
     pub fn take(&mut self, now: Time) -> Pass {
+        if let Inner::HalfOpen { .. } = self.inner {
+            return self.take_lease(now);
+        }
+        Pass { generation: self.generation, slot: 0, lease: Time::ZERO }
+    }
+
+    #[cold]
+    fn take_lease(&mut self, now: Time) -> Pass {
         let mut pass = Pass { generation: self.generation, slot: 0, lease: Time::ZERO };
         if let Inner::HalfOpen { leases, .. } = &mut self.inner
             && let Some(slot) = leases.iter().position(|&lease| lease <= now)
@@ -277,12 +285,14 @@ impl Breaker {
     }
 
     /// Drawn from half the time to all of it, so that a fleet does not come back in step.
+    #[cold]
     fn open(&mut self, now: Time, rng: &mut Rng) -> State {
         let half = self.spec.open / 2;
         self.enter(Inner::Open { until: now + half + rng.up_to(half) });
         State::Open
     }
 
+    #[cold]
     fn close(&mut self, now: Time) -> State {
         self.window = Window::new(self.spec.window, now);
         let ramp_from = (!self.spec.ramp.is_zero()).then_some(now);

@@ -186,15 +186,11 @@ impl Upstream {
     }
 
     /// May this attempt be sent? Takes a slot only if every gate agrees.
+    #[inline]
     pub fn admit(&mut self, now: Time, ask: &Ask) -> Admission {
         match self.gates(now, ask) {
             Err(refusal) => Admission::No(refusal),
-            Ok(State::HalfOpen) => {
-                // The breaker alone decides while it is not closed; its probe takes a ghost's place.
-                let endpoint = self.endpoints.choose(&mut self.rng);
-                self.endpoints.displace(endpoint);
-                Admission::Go(self.send(now, ask, Place { endpoint, probe: false }))
-            }
+            Ok(State::HalfOpen) => self.admit_probe(now, ask),
             Ok(_) => match self.place(now) {
                 Some(place) => Admission::Go(self.send(now, ask, place)),
                 None => self.enqueue(now, ask),
@@ -203,21 +199,12 @@ impl Upstream {
     }
 
     /// What an attempt came to, as soon as that is known. Every judged permit is released as well.
+    #[inline]
     pub fn judge(&mut self, now: Time, permit: &Permit, outcome: &Outcome) {
-        if outcome.is_answer() {
-            self.endpoints.answered(permit.endpoint, permit.number, now);
-        }
-        if outcome.is_served() {
-            if self.in_flight.served(now, now.since(permit.sent_at)) {
-                self.note_limit();
-            }
-            let age = now.since(permit.since);
-            if age > self.in_flight.patience() {
-                self.gave_up(now, permit.since); // a late answer that was still taken teaches the same
-            }
-        }
         let good = match outcome {
             Outcome::Success => {
+                self.endpoints.answered(permit.endpoint, permit.number, now);
+                self.served(now, permit);
                 self.budget.earn();
                 if self.exhausted && !self.budget.is_empty() {
                     self.exhausted = false;
@@ -226,13 +213,7 @@ impl Upstream {
                 self.latency.record(now, now.since(permit.sent_at));
                 Some(true)
             }
-            Outcome::Failed(failure) => {
-                if let Some(hint) = failure.hint {
-                    self.hold_back(now, hint);
-                }
-                failure.bad.then_some(false)
-            }
-            Outcome::Defer { .. } | Outcome::Abandoned => None,
+            _ => self.judge_other(now, permit, outcome),
         };
         match self.breaker.judge(now, &permit.pass, good, &mut self.rng) {
             None => {}
@@ -245,6 +226,7 @@ impl Upstream {
     }
 
     /// An attempt's hold on its slot ends. Whoever can go now, or can wait no longer, is put into `wake`.
+    #[inline]
     pub fn release(&mut self, now: Time, permit: Permit, how: Release, wake: &mut Vec<Wake>) {
         self.breaker.free(&permit.pass);
         match how {
@@ -343,6 +325,33 @@ impl Upstream {
         self.breaker.check(now, first, &mut self.rng)
     }
 
+    /// What the breaker is told of an outcome that is no success.
+    #[cold]
+    fn judge_other(&mut self, now: Time, permit: &Permit, outcome: &Outcome) -> Option<bool> {
+        if outcome.is_answer() {
+            self.endpoints.answered(permit.endpoint, permit.number, now);
+        }
+        if outcome.is_served() {
+            self.served(now, permit);
+        }
+        let Outcome::Failed(failure) = outcome else { return None };
+        if let Some(hint) = failure.hint {
+            self.hold_back(now, hint);
+        }
+        failure.bad.then_some(false)
+    }
+
+    /// The upstream did its work, whatever came of it.
+    #[inline]
+    fn served(&mut self, now: Time, permit: &Permit) {
+        if self.in_flight.served(now, now.since(permit.sent_at)) {
+            self.note_limit();
+        }
+        if now.since(permit.since) > self.in_flight.patience() {
+            self.gave_up(now, permit.since); // a late answer that was still taken teaches the same
+        }
+    }
+
     /// Where an attempt may go now, if anywhere.
     #[inline]
     fn place(&mut self, now: Time) -> Option<Place> {
@@ -356,6 +365,15 @@ impl Upstream {
             .then(|| Place { endpoint: self.endpoints.choose(&mut self.rng), probe: false })
     }
 
+    /// The breaker alone decides while it is not closed; its probe takes a ghost's place.
+    #[cold]
+    fn admit_probe(&mut self, now: Time, ask: &Ask) -> Admission {
+        let endpoint = self.endpoints.choose(&mut self.rng);
+        self.endpoints.displace(endpoint);
+        Admission::Go(self.send(now, ask, Place { endpoint, probe: false }))
+    }
+
+    #[inline]
     fn send(&mut self, now: Time, ask: &Ask, place: Place) -> Permit {
         let endpoint = place.endpoint;
         let number = if place.probe {
