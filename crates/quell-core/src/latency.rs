@@ -35,11 +35,20 @@ const REFRESH: u32 = 64;
 #[derive(Debug)]
 struct Generation {
     counts: [u32; BUCKETS],
+    /// The same per power of two, so that a quantile is found in two short walks instead of a long one.
+    octaves: [u32; OCTAVES],
     total: u32,
 }
 
 impl Generation {
-    const EMPTY: Self = Self { counts: [0; BUCKETS], total: 0 };
+    const EMPTY: Self = Self { counts: [0; BUCKETS], octaves: [0; OCTAVES], total: 0 };
+
+    #[inline]
+    fn add(&mut self, bucket: usize) {
+        self.counts[bucket] += 1;
+        self.octaves[bucket / 8] += 1;
+        self.total += 1;
+    }
 }
 
 /// See the [module](self).
@@ -62,11 +71,10 @@ impl Latency {
     /// One success took this long.
     #[inline]
     pub fn record(&mut self, now: Time, took: Duration) {
-        if now >= self.ends && self.young.total >= ENOUGH {
+        if now >= self.ends {
             self.turn(now);
         }
-        self.young.counts[bucket(nanos(took))] += 1;
-        self.young.total += 1;
+        self.young.add(bucket(nanos(took)));
         if self.young.total.is_multiple_of(REFRESH) || self.young.total == ENOUGH {
             self.refresh();
         }
@@ -84,6 +92,9 @@ impl Latency {
 
     #[cold]
     fn turn(&mut self, now: Time) {
+        if self.young.total < ENOUGH {
+            return;
+        }
         self.old = core::mem::replace(&mut self.young, Generation::EMPTY);
         self.ends = now + GENERATION;
         self.refresh();
@@ -95,26 +106,37 @@ impl Latency {
         if total < u64::from(ENOUGH) {
             return;
         }
-        let (mut seen, half, most) = (0, total.div_ceil(2), (total * 9).div_ceil(10));
-        self.p50 = None;
-        for (i, (young, old)) in self.young.counts.iter().zip(&self.old.counts).enumerate() {
-            seen += u64::from(*young) + u64::from(*old);
-            if seen >= half && self.p50.is_none() {
-                self.p50 = Some(middle(i));
-            }
-            if seen >= most {
-                self.p90 = Some(middle(i));
-                return;
-            }
-        }
+        self.p50 = Some(self.quantile(total.div_ceil(2)));
+        self.p90 = Some(self.quantile((total * 9).div_ceil(10)));
+    }
+
+    /// How long the sample took that is the `rank`th from below.
+    fn quantile(&self, rank: u64) -> Duration {
+        let (octave, below) = find(rank, &self.young.octaves, &self.old.octaves);
+        let within = octave * 8..octave * 8 + 8;
+        let (young, old) = (&self.young.counts[within.clone()], &self.old.counts[within]);
+        let (eighth, _) = find(rank - below, young, old);
+        middle(octave * 8 + eighth)
     }
 }
 
-fn bucket(nanos: u64) -> usize {
-    let octave = nanos.max(1).ilog2();
-    if octave < SMALLEST {
-        return 0;
+/// Where the `rank`th sample lies, counted over both generations, and how many lie before that place.
+fn find(rank: u64, young: &[u32], old: &[u32]) -> (usize, u64) {
+    let mut below = 0;
+    for (place, (young, old)) in young.iter().zip(old).enumerate() {
+        let here = u64::from(*young) + u64::from(*old);
+        if below + here >= rank {
+            return (place, below);
+        }
+        below += here;
     }
+    (young.len() - 1, below)
+}
+
+#[inline]
+fn bucket(nanos: u64) -> usize {
+    let nanos = nanos.max(1 << SMALLEST);
+    let octave = nanos.ilog2();
     let eighth = (nanos >> (octave - 3)) as usize & 7;
     ((octave - SMALLEST) as usize * 8 + eighth).min(BUCKETS - 1)
 }
