@@ -86,8 +86,11 @@ pub struct InFlight {
     left: Patience,
     /// `T`, as of the last decision.
     patience: Duration,
+    /// The same, as every answer is compared with it.
+    patience_nanos: u64,
     open: Bucket,
-    last: Option<Time>,
+    /// The last reply; never before the first, so that no gap comes before that.
+    last: Time,
     /// A ring of closed buckets; as each lasts half a second or more, it covers ten seconds.
     closed: [Bucket; CLOSED],
     next: usize,
@@ -121,8 +124,9 @@ impl InFlight {
             per_try,
             left: Patience::default(),
             patience: per_try,
+            patience_nanos: nanos(per_try),
             open: Bucket::default(),
-            last: None,
+            last: Time::MAX,
             closed: [Bucket::default(); CLOSED],
             next: 0,
             known: None,
@@ -146,19 +150,24 @@ impl InFlight {
         self.patience
     }
 
+    /// Whether an answer came to a caller who was believed to have left.
+    #[inline]
+    pub fn is_late(&self, now: Time, since: Time) -> bool {
+        now.nanos_since(since) > self.patience_nanos
+    }
+
     /// The upstream did its work: `took` passed until its response head. True if that moved the estimates.
     #[inline]
     pub fn served(&mut self, now: Time, took: Duration) -> bool {
-        let gap = self.last.map_or(0, |last| now.nanos_since(last).min(LONGEST_GAP));
-        self.last = Some(now);
-        self.open.elapsed += gap;
+        self.open.elapsed += now.nanos_since(self.last).min(LONGEST_GAP);
+        self.last = now;
         self.open.replies += 1;
         self.open.took = self.open.took.saturating_add(nanos(took));
-        let full = self.open.elapsed >= BUCKET && self.open.replies >= BUCKET_REPLIES;
-        if full {
-            self.close();
+        if self.open.elapsed < BUCKET || self.open.replies < BUCKET_REPLIES {
+            return false;
         }
-        full
+        self.close();
+        true
     }
 
     /// A caller left at this age without an answer, or took one at this age that was later than expected.
@@ -193,6 +202,7 @@ impl InFlight {
         let least =
             self.known.map_or(UNKNOWN_PATIENCE, |known| (known.base * 3).max(LEAST_PATIENCE));
         self.patience = waits.max(least);
+        self.patience_nanos = nanos(self.patience);
         let Limit::Adaptive { ceiling } = self.kind else { return };
         self.limit = match (self.known, self.left.learned()) {
             (Some(Known { rate, base }), _) => {
