@@ -105,7 +105,8 @@ pub enum State {
 #[derive(Debug)]
 pub struct Pass {
     generation: u32,
-    slot: u8,
+    /// As wide as the generation: a pass is moved with every permit, and padding is moved byte by byte.
+    slot: u32,
     /// The end of a probe's lease; zero for ordinary traffic.
     lease: Time,
 }
@@ -201,23 +202,21 @@ impl Breaker {
     /// Takes what [`Breaker::check`] has just allowed.
     #[inline]
     pub fn take(&mut self, now: Time) -> Pass {
-        if let Inner::HalfOpen { .. } = self.inner {
-            return self.take_lease(now);
-        }
-        Pass { generation: self.generation, slot: 0, lease: Time::ZERO }
+        let (slot, lease) = match self.inner {
+            Inner::HalfOpen { .. } => self.take_lease(now),
+            _ => (0, Time::ZERO),
+        };
+        Pass { generation: self.generation, slot, lease }
     }
 
     #[cold]
-    fn take_lease(&mut self, now: Time) -> Pass {
-        let mut pass = Pass { generation: self.generation, slot: 0, lease: Time::ZERO };
-        if let Inner::HalfOpen { leases, .. } = &mut self.inner
-            && let Some(slot) = leases.iter().position(|&lease| lease <= now)
-        {
-            pass.slot = slot as u8;
-            pass.lease = now + self.spec.open;
-            leases[slot] = pass.lease;
-        }
-        pass
+    fn take_lease(&mut self, now: Time) -> (u32, Time) {
+        let Inner::HalfOpen { leases, .. } = &mut self.inner else { return (0, Time::ZERO) };
+        let Some(slot) = leases.iter().position(|&lease| lease <= now) else {
+            return (0, Time::ZERO);
+        };
+        leases[slot] = now + self.spec.open;
+        (slot as u32, leases[slot])
     }
 
     /// What became of an attempt: `Some(true)` good, `Some(false)` bad, `None` says nothing of the upstream.
@@ -263,9 +262,9 @@ impl Breaker {
         if pass.lease != Time::ZERO
             && pass.generation == self.generation
             && let Inner::HalfOpen { leases, .. } = &mut self.inner
-            && leases[usize::from(pass.slot)] == pass.lease
+            && leases[pass.slot as usize] == pass.lease
         {
-            leases[usize::from(pass.slot)] = Time::ZERO;
+            leases[pass.slot as usize] = Time::ZERO;
         }
     }
 
