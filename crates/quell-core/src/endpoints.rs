@@ -76,9 +76,11 @@ impl Endpoints {
     /// Slots taken out of `limit`.
     #[inline]
     pub fn taken(&self, limit: u32) -> u32 {
-        if self.ghosts == 0 {
-            return self.under_way;
-        }
+        if self.ghosts == 0 { self.under_way } else { self.taken_with_ghosts(limit) }
+    }
+
+    #[cold]
+    fn taken_with_ghosts(&self, limit: u32) -> u32 {
         let share = (limit / self.all.len() as u32).max(1) as usize;
         let held: usize = self.all.iter().map(|e| e.ghosts.len().min(share)).sum();
         self.under_way.saturating_add(held as u32)
@@ -87,10 +89,12 @@ impl Endpoints {
     /// Chooses where to send: the less loaded of two drawn at random, ghosts counted as load.
     #[inline]
     pub fn choose(&self, rng: &mut Rng) -> u16 {
+        if self.all.len() == 1 { 0 } else { self.choose_of_two(rng) }
+    }
+
+    #[inline(never)]
+    fn choose_of_two(&self, rng: &mut Rng) -> u16 {
         let n = self.all.len() as u64;
-        if n == 1 {
-            return 0;
-        }
         let first = rng.below(n);
         let second = (first + 1 + rng.below(n - 1)) % n;
         let load = |i: u64| {
@@ -162,14 +166,20 @@ impl Endpoints {
         let endpoint = &mut self.all[usize::from(endpoint)];
         endpoint.answered_at = now;
         if self.ghosts > 0 {
-            let gone = endpoint.ghosts.partition_point(|&ghost| ghost < number);
-            endpoint.ghosts.drain(..gone);
-            self.ghosts -= gone;
+            self.ghosts -= endpoint.forget(number);
         }
     }
 }
 
 impl Endpoint {
+    /// Ends the ghosts sent before `number`, and answers how many there were.
+    #[cold]
+    fn forget(&mut self, number: u64) -> usize {
+        let gone = self.ghosts.partition_point(|&ghost| ghost < number);
+        self.ghosts.drain(..gone);
+        gone
+    }
+
     fn due_at(&self, every: Duration) -> Time {
         (self.answered_at + SILENT).max(self.probed_at + every)
     }

@@ -61,6 +61,7 @@ pub struct Events {
 
 impl Events {
     /// Leaves a note.
+    #[cold]
     pub fn push(&mut self, event: Event) {
         if self.notes.len() == MOST {
             self.notes.pop_front();

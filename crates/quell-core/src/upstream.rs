@@ -24,7 +24,7 @@
 use core::time::Duration;
 
 use crate::{
-    Outcome, Reason, Rng, Time,
+    Failure, Outcome, Reason, Rng, Time,
     breaker::{Breaker, Pass, State},
     budget::{Paid, Tokens},
     endpoints::Endpoints,
@@ -201,27 +201,18 @@ impl Upstream {
     /// What an attempt came to, as soon as that is known. Every judged permit is released as well.
     #[inline]
     pub fn judge(&mut self, now: Time, permit: &Permit, outcome: &Outcome) {
-        let good = match outcome {
-            Outcome::Success => {
-                self.endpoints.answered(permit.endpoint, permit.number, now);
-                self.served(now, permit);
-                self.budget.earn();
-                if self.exhausted && !self.budget.is_empty() {
-                    self.exhausted = false;
-                    self.events.push(Event::BudgetRecovered);
-                }
-                self.latency.record(now, now.since(permit.sent_at));
-                Some(true)
-            }
-            _ => self.judge_other(now, permit, outcome),
-        };
-        match self.breaker.judge(now, &permit.pass, good, &mut self.rng) {
-            None => {}
-            Some(State::Closed) => self.events.push(Event::BreakerClosed),
-            Some(_) => {
-                let until = self.breaker.next_change().unwrap_or(now);
-                self.events.push(Event::BreakerOpened { until });
-            }
+        if !matches!(outcome, Outcome::Success) {
+            return self.judge_other(now, permit, outcome);
+        }
+        self.endpoints.answered(permit.endpoint, permit.number, now);
+        self.served(now, permit);
+        self.budget.earn();
+        if self.exhausted {
+            self.note_budget();
+        }
+        self.latency.record(now, now.since(permit.sent_at));
+        if let Some(state) = self.breaker.judge(now, &permit.pass, Some(true), &mut self.rng) {
+            self.note_breaker(now, state);
         }
     }
 
@@ -325,20 +316,22 @@ impl Upstream {
         self.breaker.check(now, first, &mut self.rng)
     }
 
-    /// What the breaker is told of an outcome that is no success.
+    /// What is no success, and is not to slow down what is.
     #[cold]
-    fn judge_other(&mut self, now: Time, permit: &Permit, outcome: &Outcome) -> Option<bool> {
+    fn judge_other(&mut self, now: Time, permit: &Permit, outcome: &Outcome) {
         if outcome.is_answer() {
             self.endpoints.answered(permit.endpoint, permit.number, now);
         }
         if outcome.is_served() {
             self.served(now, permit);
         }
-        let Outcome::Failed(failure) = outcome else { return None };
-        if let Some(hint) = failure.hint {
-            self.hold_back(now, hint);
+        if let Outcome::Failed(Failure { hint: Some(hint), .. }) = outcome {
+            self.hold_back(now, *hint);
         }
-        failure.bad.then_some(false)
+        let good = outcome.is_bad().then_some(false);
+        if let Some(state) = self.breaker.judge(now, &permit.pass, good, &mut self.rng) {
+            self.note_breaker(now, state);
+        }
     }
 
     /// The upstream did its work, whatever came of it.
@@ -347,7 +340,7 @@ impl Upstream {
         if self.in_flight.served(now, now.since(permit.sent_at)) {
             self.note_limit();
         }
-        if now.since(permit.since) > self.in_flight.patience() {
+        if self.in_flight.is_late(now, permit.since) {
             self.gave_up(now, permit.since); // a late answer that was still taken teaches the same
         }
     }
@@ -356,13 +349,19 @@ impl Upstream {
     #[inline]
     fn place(&mut self, now: Time) -> Option<Place> {
         if self.endpoints.ghosts() > 0
-            && let Some(endpoint) = self.endpoints.due(now, self.probe_every())
+            && let Some(place) = self.place_of_ghost(now)
         {
-            return Some(Place { endpoint, probe: true });
+            return Some(place);
         }
         let limit = self.in_flight.limit();
         (self.endpoints.taken(limit) < limit)
             .then(|| Place { endpoint: self.endpoints.choose(&mut self.rng), probe: false })
+    }
+
+    #[cold]
+    fn place_of_ghost(&self, now: Time) -> Option<Place> {
+        let endpoint = self.endpoints.due(now, self.probe_every())?;
+        Some(Place { endpoint, probe: true })
     }
 
     /// The breaker alone decides while it is not closed; its probe takes a ghost's place.
@@ -455,6 +454,22 @@ impl Upstream {
         if until > self.not_before {
             self.not_before = until;
             self.events.push(Event::HeldBack { until });
+        }
+    }
+
+    #[cold]
+    fn note_breaker(&mut self, now: Time, state: State) {
+        self.events.push(match state {
+            State::Closed => Event::BreakerClosed,
+            _ => Event::BreakerOpened { until: self.breaker.next_change().unwrap_or(now) },
+        });
+    }
+
+    #[cold]
+    fn note_budget(&mut self) {
+        if !self.budget.is_empty() {
+            self.exhausted = false;
+            self.events.push(Event::BudgetRecovered);
         }
     }
 
