@@ -28,26 +28,28 @@ const OCTAVES: usize = 25;
 const BUCKETS: usize = OCTAVES * 8;
 const GENERATION: Duration = Duration::from_secs(10);
 /// Fewer samples than this prove nothing.
-const ENOUGH: u32 = 20;
+const ENOUGH: u64 = 20;
 /// Quantiles are refreshed once per so many samples.
-const REFRESH: u32 = 64;
+const REFRESH: u64 = 64;
 
 #[derive(Debug)]
 struct Generation {
     counts: [u32; BUCKETS],
     /// The same per power of two, so that a quantile is found in two short walks instead of a long one.
     octaves: [u32; OCTAVES],
-    total: u32,
 }
 
 impl Generation {
-    const EMPTY: Self = Self { counts: [0; BUCKETS], octaves: [0; OCTAVES], total: 0 };
+    const EMPTY: Self = Self { counts: [0; BUCKETS], octaves: [0; OCTAVES] };
 
     #[inline]
     fn add(&mut self, bucket: usize) {
         self.counts[bucket] += 1;
         self.octaves[bucket / 8] += 1;
-        self.total += 1;
+    }
+
+    fn total(&self) -> u64 {
+        self.octaves.iter().map(|&count| u64::from(count)).sum()
     }
 }
 
@@ -57,6 +59,8 @@ pub struct Latency {
     young: Generation,
     old: Generation,
     ends: Time,
+    /// Samples until the quantiles are refreshed.
+    refresh_in: u64,
     p50: Option<Duration>,
     p90: Option<Duration>,
 }
@@ -64,8 +68,14 @@ pub struct Latency {
 impl Latency {
     /// Nothing known yet.
     pub fn new(now: Time) -> Self {
-        let ends = now + GENERATION;
-        Self { young: Generation::EMPTY, old: Generation::EMPTY, ends, p50: None, p90: None }
+        Self {
+            young: Generation::EMPTY,
+            old: Generation::EMPTY,
+            ends: now + GENERATION,
+            refresh_in: ENOUGH,
+            p50: None,
+            p90: None,
+        }
     }
 
     /// One success took this long.
@@ -75,7 +85,8 @@ impl Latency {
             self.turn(now);
         }
         self.young.add(bucket(nanos(took)));
-        if self.young.total.is_multiple_of(REFRESH) || self.young.total == ENOUGH {
+        self.refresh_in -= 1;
+        if self.refresh_in == 0 {
             self.refresh();
         }
     }
@@ -92,7 +103,7 @@ impl Latency {
 
     #[cold]
     fn turn(&mut self, now: Time) {
-        if self.young.total < ENOUGH {
+        if self.young.total() < ENOUGH {
             return;
         }
         self.old = core::mem::replace(&mut self.young, Generation::EMPTY);
@@ -102,8 +113,10 @@ impl Latency {
 
     #[cold]
     fn refresh(&mut self) {
-        let total = u64::from(self.young.total) + u64::from(self.old.total);
-        if total < u64::from(ENOUGH) {
+        let young = self.young.total();
+        self.refresh_in = if young < ENOUGH { ENOUGH - young } else { REFRESH - young % REFRESH };
+        let total = young + self.old.total();
+        if total < ENOUGH {
             return;
         }
         self.p50 = Some(self.quantile(total.div_ceil(2)));
