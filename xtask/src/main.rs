@@ -6,6 +6,7 @@
 //! **How.** `cargo xtask <command>`. A command is one module with a `run`; adding one takes its `mod` line, a
 //! variant of [`Command`] and an arm in [`run`]. A step of `ci` is one line in `ci::STEPS`.
 
+mod bench;
 mod ci;
 mod deny;
 mod figure;
@@ -35,6 +36,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Measure what a decision and a proxied request cost
+    Bench(bench::Args),
     /// Run every check in order and print what each took
     Ci(ci::Args),
     /// Check licences and duplicate versions of dependencies against deny.toml
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
 
 fn run(workspace: &Workspace, command: Command) -> anyhow::Result<()> {
     match command {
+        Command::Bench(args) => bench::run(workspace, &args),
         Command::Ci(args) => ci::run(workspace, &args),
         Command::Deny => deny::run(workspace),
         Command::Test(args) => test::run(workspace, &args),

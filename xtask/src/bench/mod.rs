@@ -1,0 +1,49 @@
+//! `cargo xtask bench`: what a decision costs, and what a proxied request costs beside nginx.
+//!
+//! **Why.** Protection that costs too much is switched off. What it costs is therefore a figure that anyone can
+//! repeat, compared with a peer in the same run where there is one.
+//!
+//! **How.** `core` counts time, allocations and instructions of one successful call; `gateway` divides the processor
+//! time of a proxy by the requests it served. Without a word both are measured. A missed goal is reported and is no
+//! error: only a measurement that could not be made is.
+
+mod callgrind;
+mod core;
+mod gateway;
+mod load;
+mod nginx;
+mod process;
+mod program;
+
+use anyhow::Result;
+
+use crate::{figure, workspace::Workspace};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to measure; everything if not given
+    what: Option<What>,
+    /// Print one JSON line per figure instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    /// One successful call: the pure decision, the loop's steps, the guarded upstream
+    Core,
+    /// One proxied request, beside nginx
+    Gateway,
+}
+
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let wanted = |what| args.what.is_none_or(|only| only == what);
+    let mut figures = Vec::new();
+    if wanted(What::Core) {
+        figures.extend(core::measure(workspace)?);
+    }
+    if wanted(What::Gateway) {
+        figures.extend(gateway::measure(workspace)?);
+    }
+    figure::print(&figures, args.json)
+}

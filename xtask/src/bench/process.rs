@@ -1,0 +1,140 @@
+//! A server that lives as long as its measurement, and what it used of the processor.
+//!
+//! **Why.** A benchmark that fails halfway must not leave a server behind, and one that sleeps until "it must be up by
+//! now" is wrong on a busy machine. So the child dies with its guard, and its port is asked instead of the clock.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::program;
+
+/// How long a server may take to listen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// See the [module](self).
+pub(super) struct Process {
+    name: &'static str,
+    child: Child,
+}
+
+impl Process {
+    /// Starts it on one core and waits until it accepts connections at `port`.
+    pub(super) fn start(
+        name: &'static str,
+        core: usize,
+        command: &Command,
+        port: u16,
+    ) -> Result<Self> {
+        let child = pinned(core, command)?
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {name}"))?;
+        let mut process = Self { name, child };
+        process.wait_for(port)?;
+        Ok(process)
+    }
+
+    /// Seconds of processor time used so far, by all its threads.
+    pub(super) fn cpu(&self) -> Result<f64> {
+        let path = format!("/proc/{}/stat", self.child.id());
+        let stat = std::fs::read_to_string(&path)
+            .with_context(|| format!("{} is gone: {path} cannot be read", self.name))?;
+        let ticks = ticks(&stat).with_context(|| format!("{path} has an unknown form"))?;
+        Ok(ticks as f64 / ticks_per_second()?)
+    }
+
+    fn wait_for(&mut self, port: u16) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(local(port)).is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("{} ended before it listened ({status})", self.name);
+            }
+            ensure!(Instant::now() < deadline, "{} does not listen at port {port}", self.name);
+            #[allow(clippy::disallowed_methods, reason = "between two looks, before a deadline")]
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Failing to end what has already ended is no failure.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The same command, on one core only.
+pub(super) fn pinned(core: usize, command: &Command) -> Result<Command> {
+    let mut taskset = Command::new(program::find("taskset", "util-linux")?);
+    taskset.args(["-c", &core.to_string()]).arg(command.get_program()).args(command.get_args());
+    Ok(taskset)
+}
+
+pub(super) fn local(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+/// Ports that nobody listens at, each a different one.
+pub(super) fn free_ports<const N: usize>() -> Result<[u16; N]> {
+    let mut held = Vec::new();
+    let mut ports = [0; N];
+    for port in &mut ports {
+        let listener = TcpListener::bind(local(0)).context("no free port on loopback")?;
+        *port = listener.local_addr()?.port();
+        held.push(listener); // until all are drawn, or the same could be drawn twice
+    }
+    Ok(ports)
+}
+
+/// User and system time, in clock ticks: fields 14 and 15. The name in field 2 may hold anything, brackets too.
+fn ticks(stat: &str) -> Option<u64> {
+    let after_name = stat.rsplit_once(") ")?.1;
+    let mut fields = after_name.split_ascii_whitespace().skip(11);
+    let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    Some(user + system)
+}
+
+fn ticks_per_second() -> Result<f64> {
+    let output = Command::new("getconf").arg("CLK_TCK").output().context("cannot run getconf")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    said.trim().parse().with_context(|| format!("`getconf CLK_TCK` said {said:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_user_and_system_time_whatever_the_process_is_called() {
+        let rest =
+            "S 1 7 7 0 -1 4194560 900 0 0 0 250 130 0 0 20 0 2 0 5000 1 2 18446744073709551615";
+        for name in ["nginx", "a b", "odd) S 1 2 (name"] {
+            assert_eq!(ticks(&format!("7 ({name}) {rest}\n")), Some(380), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_cut_short_is_not_zero() {
+        assert_eq!(ticks("7 (nginx) S 1 7 7 0 -1 4194560 900 0 0 0 250"), None);
+        assert_eq!(ticks(""), None);
+    }
+
+    #[test]
+    fn ports_drawn_together_differ() {
+        let [a, b, c] = free_ports().unwrap();
+        assert!(a != b && b != c && a != c);
+    }
+
+    #[test]
+    fn a_server_that_ends_before_it_listens_is_told_by_name() {
+        let [port] = free_ports().unwrap();
+        let error = Process::start("false", 0, &Command::new("false"), port).err().unwrap();
+        assert!(error.to_string().starts_with("false ended before it listened"), "{error}");
+    }
+}
