@@ -74,9 +74,12 @@ struct SimulatedRun {
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let profile = if args.dev { "dev" } else { "release" };
     workspace.run(&mut workspace.cargo([
+        // As the tests are built, so that nothing is built twice.
         "build",
-        "--package",
-        "quell-server",
+        "--workspace",
+        "--all-features",
+        "--bin",
+        "quell",
         "--profile",
         profile,
     ]))?;
