@@ -5,6 +5,9 @@
 //! It is written here once; hosts only do what it says and hand back what happened. The simulator
 //! therefore does not model the loop, it runs it.
 //!
+//! A retry that was paid for and never got as far as an attempt is refunded; one whose connection failed *was* an
+//! attempt, and stays paid.
+//!
 //! **How.** [`Call::step`] takes what happened and answers what to do next. The call holds all that it took:
 //! permits, its place in the queue, what it paid. Whoever drops a call early says so with
 //! [`Call::abandon`], and everything goes back where it belongs.

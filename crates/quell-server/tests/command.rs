@@ -65,6 +65,17 @@ fn mistakes_are_one_line_that_says_what_to_write() {
 }
 
 #[test]
+fn a_mistake_in_a_scenario_is_told_once_with_its_place() {
+    let file = std::env::temp_dir().join(format!("quell-mistake-{}.toml", std::process::id()));
+    std::fs::write(&file, "version = 1\n[scenario.x]\nlaod = \"1/s\"\n").unwrap();
+    let output = quell(&["sim", file.to_str().unwrap()]);
+    std::fs::remove_file(&file).unwrap();
+    let message = text(&output.stderr);
+    assert_eq!(message.matches("unknown field `laod`").count(), 1, "{message}");
+    assert!(message.contains("line 3"), "{message}");
+}
+
+#[test]
 fn ctrl_c_ends_the_demo_at_once() {
     let mut demo = Command::new(env!("CARGO_BIN_EXE_quell"))
         .arg("demo")

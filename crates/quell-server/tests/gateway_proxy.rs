@@ -105,6 +105,8 @@ async fn hop_by_hop_fields_end_here_on_both_ways_and_we_say_who_called() {
         .header("proxy-authorization", "secret")
         .header("x-forwarded-for", "6.6.6.6")
         .header("x-forwarded-proto", "https")
+        .header("x-forwarded-port", "1")
+        .header("x-real-ip", "6.6.6.6")
         .header("via", "1.1 evil")
         .header("quell-attempt", "7")
         .header("quell-retry-credit", "7")
@@ -113,6 +115,8 @@ async fn hop_by_hop_fields_end_here_on_both_ways_and_we_say_who_called() {
     let seen = upstream.seen()[0].clone();
     for gone in
         ["connection", "x-private", "te", "upgrade", "proxy-authorization", "quell-retry-credit"]
+            .into_iter()
+            .chain(["x-forwarded-port", "x-real-ip"])
     {
         assert_eq!(seen.header(gone), None, "{gone}");
     }
@@ -217,4 +221,21 @@ async fn head_has_the_length_and_no_body() {
     let head = request("HEAD", "/").body(Full::<Bytes>::default()).unwrap();
     let reply = send(gateway.addr(), head).await;
     assert_eq!((reply.header("content-length"), reply.body.len()), (Some("5"), 0));
+}
+
+/// What hyper repairs before we see it is framed anew: the bytes after the chunks are no second request.
+#[tokio::test]
+async fn length_and_chunks_at_once_reach_the_upstream_as_one_request_in_chunks() {
+    let upstream = Fake::start(|_, _| answer(200, "ok")).await;
+    let gateway = gateway(upstream.addr);
+    let mut caller = TcpStream::connect(gateway.addr()).await.unwrap();
+    let smuggler = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n\
+        3\r\nabc\r\n0\r\n\r\n";
+    caller.write_all(smuggler.as_bytes()).await.unwrap();
+    assert!(read_until(&mut caller, "ok").await.starts_with("HTTP/1.1 200"));
+    let seen = upstream.seen();
+    assert_eq!(seen.len(), 1);
+    assert_eq!(seen[0].body, "abc");
+    assert_eq!(seen[0].header("content-length"), None);
+    assert_eq!(seen[0].header("transfer-encoding"), Some("chunked"));
 }

@@ -39,18 +39,18 @@ fn is_hop_by_hop(name: &str) -> bool {
 
 /// Fields of a request that only we may write. `expect` is here because we have answered it ourselves.
 fn is_ours(name: &str) -> bool {
-    matches!(
-        name,
-        "x-forwarded-for"
-            | "x-forwarded-proto"
-            | "x-forwarded-host"
-            | "forwarded"
-            | "via"
-            | "expect"
-            | "quell-attempt"
-            | "quell-retry-credit"
-            | "quell-deadline-ms"
-    )
+    let forwarded = name.starts_with("x-forwarded-");
+    forwarded
+        || matches!(
+            name,
+            "forwarded"
+                | "x-real-ip"
+                | "via"
+                | "expect"
+                | "quell-attempt"
+                | "quell-retry-credit"
+                | "quell-deadline-ms"
+        )
 }
 
 /// How long the caller says it will wait. Garbage says nothing.

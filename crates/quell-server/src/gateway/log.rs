@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use quell::core::in_flight::Limit;
 use quell::core::{Event as Change, Reason};
 use quell::observe::{Event, Observe};
 
@@ -74,7 +75,7 @@ impl Log {
         for (kind, told) in self.told.iter().enumerate() {
             let held_back = told.swap(0, Ordering::Relaxed).saturating_sub(1);
             if held_back > 0 {
-                line(format_args!("{held_back} more in the last second: {}", NAMES[kind]));
+                line(format_args!("{}, {held_back} times more in the last second", NAMES[kind]));
             }
         }
     }
@@ -133,7 +134,7 @@ pub(super) fn describe(addr: SocketAddr, admin: SocketAddr, gateway: &Gateway) -
         "quell: gateway on http://{addr} to {to}, {cores} cores, Host {host}; admin on http://{admin}\n\
          quell: attempts {attempts}, timeout {timeout:?}, per try {per_try:?}, connect 2s, POST and PATCH only with Idempotency-Key\n\
          quell: budget {max} tokens, {ratio} per success; breaker {rate} % of {calls} calls in {window:?}, open up to {open:?}\n\
-         quell: in flight {limit:?}, queue {queue}; replay bodies up to 64 KiB, 64 MiB together",
+         quell: in flight {limit}, queue {queue}; replay bodies up to 64 KiB, 64 MiB together",
         to = config.to,
         cores = config.cores,
         attempts = policy.attempts(),
@@ -145,7 +146,11 @@ pub(super) fn describe(addr: SocketAddr, admin: SocketAddr, gateway: &Gateway) -
         calls = breaker.min_calls,
         window = breaker.window,
         open = breaker.open,
-        limit = config.upstream.in_flight,
+        limit = match config.upstream.in_flight {
+            Limit::Off => "without limit".to_owned(),
+            Limit::Fixed(most) => format!("up to {most}"),
+            Limit::Adaptive { ceiling } => format!("adaptive, up to {ceiling}"),
+        },
         queue = config.upstream.queue,
     )
 }

@@ -27,7 +27,7 @@ pub const DEMO: &str = include_str!("../../../quell-sim/scenarios/demo.toml");
 #[derive(Debug, thiserror::Error)]
 pub enum Invalid {
     /// Not TOML, or not these fields.
-    #[error("{0}")]
+    #[error(transparent)]
     Toml(#[from] toml::de::Error),
     /// Another format.
     #[error("version is {0}: this quell reads version 1")]
