@@ -37,8 +37,8 @@
 use core::time::Duration;
 
 use crate::{
-    Admission, Ask, Delivery, Failure, Fault, Outcome, Permit, Policy, Reason, Refusal, Release,
-    Time, Upstream, Wake, budget::Paid, queue::Ticket,
+    Admission, Ask, Delivery, Failure, Fault, Outcome, Permit, Policy, Priority, Reason, Refusal,
+    Release, Time, Upstream, Wake, budget::Paid, queue::Ticket,
 };
 
 /// Attempts of one call that may be open at once: one, and one hedge.
@@ -146,6 +146,7 @@ pub struct Call {
     since: Time,
     deadline: Time,
     told: bool,
+    priority: Priority,
     repeatable: bool,
     replayable: bool,
     /// Attempts made so far.
@@ -165,6 +166,7 @@ impl Call {
             since,
             deadline: since + policy.timeout,
             told: false,
+            priority: Priority::Default,
             repeatable: false,
             replayable: true,
             attempts: 0,
@@ -180,6 +182,11 @@ impl Call {
     pub fn set_deadline(&mut self, deadline: Time) {
         self.deadline = self.deadline.min(deadline);
         self.told = true;
+    }
+
+    /// How important the call is.
+    pub fn set_priority(&mut self, priority: Priority) {
+        self.priority = priority;
     }
 
     /// Whether the request may safely reach the upstream twice.
@@ -276,6 +283,7 @@ impl Call {
             attempt: self.attempts + 1,
             deadline: self.deadline,
             told: self.told,
+            priority: self.priority,
         };
         match upstream.admit(now, &ask) {
             Admission::Go(permit) => self.launch(now, permit),

@@ -33,4 +33,4 @@ pub use reason::Reason;
 pub use rng::Rng;
 pub use spec::Policy;
 pub use time::Time;
-pub use upstream::{Admission, Ask, Permit, Refusal, Release, Snapshot, Upstream, Wake};
+pub use upstream::{Admission, Ask, Permit, Priority, Refusal, Release, Snapshot, Upstream, Wake};

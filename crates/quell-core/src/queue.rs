@@ -4,19 +4,21 @@
 //! first whoever waited longest, hands its slots to callers about to leave, and then the service works
 //! for nobody: that is what a storm is.
 //!
-//! **How.** Bounded by count and by wait. First come, first served in calm; once it has been non-empty for
-//! 100 ms there is *pressure*, and the newest goes first, as its caller will wait longest. Whoever cannot be
-//! served in time any more (each entry knows its last useful instant) is refused before its turn.
+//! **How.** Bounded by count and by wait. In calm, first come, first served. Once it has been non-empty for
+//! 100 ms there is *pressure*: the more important goes first, and among equals the newest, as its caller will wait
+//! longest ([`Order`] can say otherwise). A full queue under pressure makes room for the more important by
+//! shedding the least important. Whoever cannot be served in time any more (each entry knows its last useful
+//! instant) is refused before its turn.
 //!
 //! ```
 //! use core::time::Duration;
-//! use quell_core::{Time, queue::{Entry, Queue}};
+//! use quell_core::{Time, queue::{Entry, Order, Pushed, Queue}};
 //!
-//! let mut queue: Queue<&str> = Queue::new(2);
-//! let entry = |item| Entry { item, wait_until: Time::MAX, useful_until: Time::MAX };
-//! let first = queue.push(Time::ZERO, entry("first")).unwrap();
-//! let _second = queue.push(Time::ZERO, entry("second")).unwrap();
-//! assert!(queue.push(Time::ZERO, entry("third")).is_none());
+//! let mut queue: Queue<&str> = Queue::new(2, Order::AdaptiveLifo);
+//! let entry = |item| Entry { item, rank: 0, wait_until: Time::MAX, useful_until: Time::MAX };
+//! let Pushed::In(first) = queue.push(Time::ZERO, entry("first")) else { panic!() };
+//! queue.push(Time::ZERO, entry("second"));
+//! assert!(matches!(queue.push(Time::ZERO, entry("third")), Pushed::Full));
 //! assert_eq!(queue.leave(first), Some("first"));
 //! let under_pressure = Time::ZERO + Duration::from_millis(100);
 //! assert_eq!(queue.pop(under_pressure).map(|(_, item)| item), Some("second"));
@@ -34,11 +36,25 @@ const PRESSURE: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
+/// Who goes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// Always the oldest.
+    Fifo,
+    /// Always the newest.
+    Lifo,
+    /// The oldest in calm, the newest under pressure.
+    #[default]
+    AdaptiveLifo,
+}
+
 /// What waits, and until when.
 #[derive(Debug)]
 pub struct Entry<T> {
     /// What is to be served.
     pub item: T,
+    /// How important it is: under pressure a higher rank goes first, and a lower one is shed first.
+    pub rank: u8,
     /// The longest it should wait ([`Reason::QueueWait`]).
     pub wait_until: Time,
     /// The last instant at which serving it still makes sense ([`Reason::DeadlineMargin`]).
@@ -59,19 +75,37 @@ impl<T> Entry<T> {
     }
 }
 
+/// What came of asking for a place.
+#[derive(Debug)]
+#[must_use]
+pub enum Pushed<T> {
+    /// There was one.
+    In(Ticket),
+    /// Somebody less important had to go for it.
+    Instead {
+        /// The place.
+        ticket: Ticket,
+        /// Who had to go ([`Reason::Shed`]).
+        shed: (Ticket, T),
+    },
+    /// There was none.
+    Full,
+}
+
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Queue<T> {
     entries: VecDeque<(Ticket, Entry<T>)>,
     most: usize,
+    order: Order,
     next: u64,
     waiting_since: Time,
 }
 
 impl<T> Queue<T> {
     /// An empty queue of at most `most`.
-    pub fn new(most: usize) -> Self {
-        Self { entries: VecDeque::new(), most, next: 0, waiting_since: Time::ZERO }
+    pub fn new(most: usize, order: Order) -> Self {
+        Self { entries: VecDeque::new(), most, order, next: 0, waiting_since: Time::ZERO }
     }
 
     /// How many wait.
@@ -90,18 +124,26 @@ impl<T> Queue<T> {
         !self.is_empty() && now >= self.waiting_since + PRESSURE
     }
 
-    /// Takes a place, if there is one.
-    pub fn push(&mut self, now: Time, entry: Entry<T>) -> Option<Ticket> {
-        if self.entries.len() >= self.most {
-            return None;
-        }
-        if self.entries.is_empty() {
+    /// Takes a place, if there is one, or if somebody less important can go under pressure.
+    pub fn push(&mut self, now: Time, entry: Entry<T>) -> Pushed<T> {
+        let shed = if self.entries.len() < self.most {
+            None
+        } else {
+            match self.less_important(now, entry.rank).and_then(|i| self.entries.remove(i)) {
+                Some((ticket, entry)) => Some((ticket, entry.item)),
+                None => return Pushed::Full,
+            }
+        };
+        if self.entries.is_empty() && shed.is_none() {
             self.waiting_since = now;
         }
         self.next += 1;
         let ticket = Ticket(self.next);
         self.entries.push_back((ticket, entry));
-        Some(ticket)
+        match shed {
+            None => Pushed::In(ticket),
+            Some(shed) => Pushed::Instead { ticket, shed },
+        }
     }
 
     /// Gives up a place. `None` if it was already served or refused.
@@ -112,9 +154,20 @@ impl<T> Queue<T> {
 
     /// Whose turn it is. Ask [`Queue::expired`] first: the useless are not to be served.
     pub fn pop(&mut self, now: Time) -> Option<(Ticket, T)> {
-        let newest = self.is_pressed(now);
-        let next = if newest { self.entries.pop_back() } else { self.entries.pop_front() };
-        next.map(|(ticket, entry)| (ticket, entry.item))
+        let pressed = self.is_pressed(now);
+        let newest = match self.order {
+            Order::Fifo => false,
+            Order::Lifo => true,
+            Order::AdaptiveLifo => pressed,
+        };
+        let ranks = self.entries.iter().map(|(_, entry)| entry.rank);
+        let place = match ranks.clone().max()? {
+            _ if !pressed && newest => self.entries.len() - 1,
+            _ if !pressed => 0,
+            best if newest => ranks.clone().rposition(|rank| rank == best)?,
+            best => ranks.clone().position(|rank| rank == best)?,
+        };
+        self.entries.remove(place).map(|(ticket, entry)| (ticket, entry.item))
     }
 
     /// The newest, for a probe that needs a caller who will wait for its answer.
@@ -128,6 +181,13 @@ impl<T> Queue<T> {
         let (ticket, entry) = self.entries.remove(place)?;
         let reason = entry.reason();
         Some((ticket, entry.item, reason))
+    }
+
+    /// The oldest of the least important, if under pressure there is anybody below this rank.
+    fn less_important(&self, now: Time, rank: u8) -> Option<usize> {
+        let ranks = self.entries.iter().map(|(_, entry)| entry.rank);
+        let least = ranks.clone().min().filter(|&least| least < rank && self.is_pressed(now))?;
+        ranks.clone().position(|rank| rank == least)
     }
 
     /// When the next entry's time will have passed.
@@ -145,7 +205,22 @@ mod tests {
     }
 
     fn entry(item: u32) -> Entry<u32> {
-        Entry { item, wait_until: at(1_000), useful_until: Time::MAX }
+        ranked(item, 0)
+    }
+
+    fn ranked(item: u32, rank: u8) -> Entry<u32> {
+        Entry { item, rank, wait_until: at(1_000), useful_until: Time::MAX }
+    }
+
+    fn queue(most: usize) -> Queue<u32> {
+        Queue::new(most, Order::AdaptiveLifo)
+    }
+
+    fn push(queue: &mut Queue<u32>, now: Time, entry: Entry<u32>) -> Ticket {
+        match queue.push(now, entry) {
+            Pushed::In(ticket) => ticket,
+            other => panic!("expected a place, got {other:?}"),
+        }
     }
 
     fn items(queue: &mut Queue<u32>, now: Time) -> Vec<u32> {
@@ -156,9 +231,9 @@ mod tests {
     #[test]
     fn in_calm_the_oldest_goes_first_and_under_pressure_the_newest() {
         for (now, expected) in [(at(99), [1, 2, 3]), (at(100), [3, 2, 1])] {
-            let mut queue = Queue::new(8);
+            let mut queue = queue(8);
             for (ms, item) in [(0, 1), (40, 2), (80, 3)] {
-                queue.push(at(ms), entry(item)).unwrap();
+                push(&mut queue, at(ms), entry(item));
             }
             assert_eq!(items(&mut queue, now), expected);
         }
@@ -166,20 +241,20 @@ mod tests {
 
     #[test]
     fn pressure_ends_when_the_queue_was_empty() {
-        let mut queue = Queue::new(8);
-        queue.push(at(0), entry(1)).unwrap();
+        let mut queue = queue(8);
+        push(&mut queue, at(0), entry(1));
         assert!(queue.is_pressed(at(100)));
         queue.pop(at(100)).unwrap();
-        queue.push(at(150), entry(2)).unwrap();
+        push(&mut queue, at(150), entry(2));
         assert!(!queue.is_pressed(at(200)));
         assert!(queue.is_pressed(at(250)));
     }
 
     #[test]
     fn whoever_waited_too_long_or_cannot_be_served_in_time_is_refused_with_the_right_reason() {
-        let mut queue = Queue::new(8);
-        queue.push(at(0), Entry { item: 1, wait_until: at(50), useful_until: at(70) }).unwrap();
-        queue.push(at(0), Entry { item: 2, wait_until: at(90), useful_until: at(60) }).unwrap();
+        let mut queue = queue(8);
+        push(&mut queue, at(0), Entry { wait_until: at(50), useful_until: at(70), ..entry(1) });
+        push(&mut queue, at(0), Entry { wait_until: at(90), useful_until: at(60), ..entry(2) });
         assert_eq!(queue.next_expiry(), Some(at(50)));
         assert!(queue.expired(at(49)).is_none());
         let gone: Vec<_> = core::iter::from_fn(|| queue.expired(at(60))).collect();
@@ -189,11 +264,50 @@ mod tests {
 
     #[test]
     fn leaving_twice_or_after_ones_turn_changes_nothing() {
-        let mut queue = Queue::new(2);
-        let (a, b) = (queue.push(at(0), entry(1)).unwrap(), queue.push(at(0), entry(2)).unwrap());
+        let mut queue = queue(2);
+        let (a, b) = (push(&mut queue, at(0), entry(1)), push(&mut queue, at(0), entry(2)));
         assert_eq!(queue.leave(a), Some(1));
         assert_eq!(queue.leave(a), None);
         assert_eq!(queue.pop(at(1)), Some((b, 2)));
         assert_eq!(queue.leave(b), None);
+    }
+
+    #[test]
+    fn each_order_serves_as_it_says_in_calm_and_under_pressure() {
+        for (order, calm, pressed) in [
+            (Order::Fifo, [1, 2, 3], [1, 2, 3]),
+            (Order::Lifo, [3, 2, 1], [3, 2, 1]),
+            (Order::AdaptiveLifo, [1, 2, 3], [3, 2, 1]),
+        ] {
+            for (now, expected) in [(at(10), calm), (at(100), pressed)] {
+                let mut queue = Queue::new(8, order);
+                for item in 1..=3 {
+                    push(&mut queue, at(0), entry(item));
+                }
+                assert_eq!(items(&mut queue, now), expected, "{order:?} at {now:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn under_pressure_the_more_important_goes_first() {
+        let mut queue = queue(8);
+        for (item, rank) in [(1, 2), (2, 0), (3, 1), (4, 2)] {
+            push(&mut queue, at(0), ranked(item, rank));
+        }
+        assert_eq!(items(&mut queue, at(100)), [4, 1, 3, 2]);
+    }
+
+    #[test]
+    fn a_full_queue_sheds_the_oldest_of_the_least_important_and_only_under_pressure() {
+        let mut queue = queue(3);
+        for (item, rank) in [(1, 1), (2, 0), (3, 0)] {
+            push(&mut queue, at(0), ranked(item, rank));
+        }
+        assert!(matches!(queue.push(at(99), ranked(4, 1)), Pushed::Full));
+        assert!(matches!(queue.push(at(100), ranked(4, 0)), Pushed::Full));
+        let Pushed::Instead { shed, .. } = queue.push(at(100), ranked(5, 1)) else { panic!() };
+        assert_eq!(shed.1, 2);
+        assert_eq!(queue.len(), 3);
     }
 }

@@ -21,6 +21,7 @@ use crate::{
     breaker,
     budget::tokens,
     in_flight::{self, Limit},
+    queue::Order,
 };
 
 /// How one call behaves, as written.
@@ -77,6 +78,8 @@ pub struct UpstreamSpec {
     pub in_flight: Limit,
     /// How many may wait for a slot.
     pub queue: usize,
+    /// Who of them goes first.
+    pub order: Order,
     /// How many endpoints serve it.
     pub endpoints: u16,
 }
@@ -89,6 +92,7 @@ impl UpstreamSpec {
             breaker: breaker::Spec::default(),
             in_flight: Limit::Off,
             queue: 64,
+            order: Order::AdaptiveLifo,
             endpoints: 1,
         }
     }

@@ -31,7 +31,7 @@ use crate::{
     event::{Event, Events},
     in_flight::{InFlight, Known},
     latency::Latency,
-    queue::{Entry, Queue, Ticket},
+    queue::{Entry, Pushed, Queue, Ticket},
     spec::{Invalid, UpstreamSpec},
 };
 
@@ -53,12 +53,32 @@ pub struct Ask {
     pub deadline: Time,
     /// Whether the caller itself said so; if not, it may leave sooner, when its patience ends.
     pub told: bool,
+    /// Who goes first under pressure.
+    pub priority: Priority,
+}
+
+/// How important a call is: under pressure the less important waits, and is shed, first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Priority {
+    /// The first to be given up.
+    Sheddable,
+    /// Like most.
+    #[default]
+    Default,
+    /// The last to be given up.
+    Critical,
 }
 
 impl Ask {
     /// A first attempt by a caller who came at `since` and says no more.
     pub const fn first(since: Time) -> Self {
-        Self { since, attempt: 1, deadline: Time::MAX, told: false }
+        let priority = Priority::Default;
+        Self { since, attempt: 1, deadline: Time::MAX, told: false, priority }
+    }
+
+    /// A retry stands behind the first attempts of its priority.
+    fn rank(&self) -> u8 {
+        2 * self.priority as u8 + u8::from(self.attempt <= 1)
     }
 }
 
@@ -156,6 +176,8 @@ pub struct Upstream {
     told_limit: u32,
     endpoints: Endpoints,
     queue: Queue<Ask>,
+    /// Shed from the queue and not yet told.
+    shed: Vec<Ticket>,
     latency: Latency,
     not_before: Time,
     events: Events,
@@ -178,7 +200,8 @@ impl Upstream {
             told_limit: in_flight.limit(),
             in_flight,
             endpoints: Endpoints::new(spec.endpoints, now),
-            queue: Queue::new(spec.queue),
+            queue: Queue::new(spec.queue, spec.order),
+            shed: Vec::new(),
             latency: Latency::new(now),
             not_before: Time::ZERO,
             events: Events::default(),
@@ -231,6 +254,10 @@ impl Upstream {
 
     /// Gives up a place in the queue. False if its [`Wake`] was already handed out.
     pub fn leave(&mut self, ticket: Ticket) -> bool {
+        if let Some(place) = self.shed.iter().position(|&shed| shed == ticket) {
+            self.shed.swap_remove(place);
+            return true;
+        }
         self.queue.leave(ticket).is_some()
     }
 
@@ -398,18 +425,26 @@ impl Upstream {
             return Admission::No(self.refuse(now, Reason::DeadlineMargin));
         }
         let wait_until = now + (patience / 2).saturating_sub(margin).max(LEAST_WAIT);
-        match self.queue.push(now, Entry { item: *ask, wait_until, useful_until }) {
-            Some(ticket) => Admission::Queued(ticket, self.next_wake().unwrap_or(wait_until)),
-            None if self.queue.is_empty() => {
+        let entry = Entry { item: *ask, rank: ask.rank(), wait_until, useful_until };
+        match self.queue.push(now, entry) {
+            Pushed::In(ticket) => Admission::Queued(ticket, self.next_wake().unwrap_or(wait_until)),
+            Pushed::Instead { ticket, shed: (shed, _) } => {
+                self.shed.push(shed);
+                Admission::Queued(ticket, now) // somebody else is to be told, now
+            }
+            Pushed::Full if self.queue.is_empty() => {
                 Admission::No(self.refuse(now, Reason::InFlightFull)) // no place at all
             }
-            None => Admission::No(self.refuse(now, Reason::QueueFull)),
+            Pushed::Full => Admission::No(self.refuse(now, Reason::QueueFull)),
         }
     }
 
     /// Refuses whoever can wait no longer, then hands free slots to those whose turn it is.
     #[cold]
     fn grant(&mut self, now: Time, wake: &mut Vec<Wake>) {
+        while let Some(ticket) = self.shed.pop() {
+            wake.push(Wake { ticket, result: Err(self.refuse(now, Reason::Shed)) });
+        }
         while let Some((ticket, _, reason)) = self.queue.expired(now) {
             wake.push(Wake { ticket, result: Err(self.refuse(now, reason)) });
         }

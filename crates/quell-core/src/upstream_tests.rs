@@ -195,6 +195,25 @@ fn retries_do_not_queue_under_pressure() {
     assert_eq!(refused(&mut upstream, at(100), &retry), Reason::Shed);
 }
 
+#[test]
+fn under_pressure_the_more_important_takes_the_place_of_the_less() {
+    let mut upstream = upstream(Limit::Fixed(1), 2);
+    let held = go(&mut upstream, at(0));
+    let ask = |priority, now| Ask { priority, ..Ask::first(now) };
+    let (cheap, _) = queued(&mut upstream, at(0), &ask(Priority::Sheddable, at(0)));
+    let (usual, _) = queued(&mut upstream, at(0), &ask(Priority::Default, at(0)));
+    let now = at(100);
+    let (urgent, until) = queued(&mut upstream, now, &ask(Priority::Critical, now));
+    assert_eq!(until, now, "somebody is to be told at once");
+    let mut wake = Vec::new();
+    upstream.poll(now, &mut wake);
+    let told = wake.pop().unwrap();
+    assert_eq!((told.ticket, told.result.unwrap_err().reason), (cheap, Reason::Shed));
+    let wake = end(&mut upstream, now, held, Outcome::Success);
+    assert_eq!(wake[0].ticket, urgent);
+    assert!(upstream.leave(usual));
+}
+
 /// X8.
 #[test]
 fn a_hint_holds_back_retries_but_not_first_attempts_and_outlives_its_call() {
@@ -312,7 +331,10 @@ proptest! {
                 Act::Admit { retry, told } => {
                     let deadline = told.map_or(Time::MAX, |told| at(clock + told));
                     let attempt = 1 + u32::from(retry);
-                    let ask = Ask { since: now, attempt, deadline, told: told.is_some() };
+                    let priority = [Priority::Sheddable, Priority::Default, Priority::Critical]
+                        [(clock % 3) as usize];
+                    let told = told.is_some();
+                    let ask = Ask { since: now, attempt, deadline, told, priority };
                     match upstream.admit(now, &ask) {
                         Admission::Go(permit) => permits.push(permit),
                         Admission::Queued(ticket, _) => tickets.push(ticket),
@@ -343,7 +365,7 @@ proptest! {
             collect(&mut wake, &mut permits, &mut tickets);
             let snapshot = upstream.snapshot(now);
             prop_assert_eq!(snapshot.in_flight as usize, permits.len());
-            prop_assert_eq!(snapshot.queued, tickets.len());
+            prop_assert_eq!(snapshot.queued + upstream.shed.len(), tickets.len());
         }
         // Everything comes back; then one success per endpoint sweeps the ghosts away.
         clock += 10_000;
