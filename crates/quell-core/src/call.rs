@@ -38,7 +38,7 @@ use core::time::Duration;
 
 use crate::{
     Admission, Ask, Delivery, Failure, Fault, Outcome, Permit, Policy, Priority, Reason, Refusal,
-    Release, Time, Upstream, Wake, budget::Paid, queue::Ticket,
+    Release, Time, Upstream, Wake, budget::Paid, endpoints::Tried, queue::Ticket,
 };
 
 /// Attempts of one call that may be open at once: one, and one hedge.
@@ -147,6 +147,7 @@ pub struct Call {
     deadline: Time,
     told: bool,
     priority: Priority,
+    tried: Tried,
     repeatable: bool,
     replayable: bool,
     /// Attempts made so far.
@@ -167,6 +168,7 @@ impl Call {
             deadline: since + policy.timeout,
             told: false,
             priority: Priority::Default,
+            tried: Tried::default(),
             repeatable: false,
             replayable: true,
             attempts: 0,
@@ -284,6 +286,7 @@ impl Call {
             deadline: self.deadline,
             told: self.told,
             priority: self.priority,
+            tried: self.tried,
         };
         match upstream.admit(now, &ask) {
             Admission::Go(permit) => self.launch(now, permit),
@@ -299,6 +302,7 @@ impl Call {
         self.attempts += 1;
         let slot = self.open.iter().position(Option::is_none).unwrap_or(0);
         let endpoint = permit.endpoint();
+        self.tried = self.tried.with(endpoint);
         let paid = self.paid.take();
         self.open[slot] = Some(Open { permit, paid, sent: false });
         // Computed here, after queue and sleep: what remains is what is left now.

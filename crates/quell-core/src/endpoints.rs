@@ -11,15 +11,19 @@
 //! at most its share of the limit, and count as load when an endpoint is chosen, so a dead endpoint cannot
 //! starve the living.
 //!
-//! ```
-//! use quell_core::{Rng, Time, endpoints::Endpoints};
+//! An endpoint that fails several times in a row is *ejected* for a while, longer each time, as long as another one
+//! is left. A retry goes to an endpoint that its call has not tried yet, if there is one.
 //!
-//! let mut endpoints = Endpoints::new(1, Time::ZERO);
+//! ```
+//! use quell_core::{Time, endpoints::{Ejection, Endpoints}};
+//!
+//! let mut endpoints = Endpoints::new(1, Some(Ejection::default()), Time::ZERO)?;
 //! let (caller_left, answered) = (endpoints.sent(0), endpoints.sent(0));
 //! endpoints.ghost(0, caller_left);
 //! assert_eq!((endpoints.under_way(), endpoints.ghosts()), (1, 1));
 //! endpoints.answered(0, answered, Time::ZERO);
 //! assert_eq!(endpoints.ghosts(), 0);
+//! # Ok::<_, quell_core::endpoints::Invalid>(())
 //! ```
 
 use core::time::Duration;
@@ -32,6 +36,62 @@ const SILENT: Duration = Duration::from_millis(500);
 /// Ghosts remembered per endpoint; beyond it the oldest are forgotten.
 const MOST_GHOSTS: usize = 4096;
 
+/// When an endpoint is left alone for a while, as written in a policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ejection {
+    /// Failures in a row.
+    pub after: u32,
+    /// For how long the first time; the second time twice as long, and so on.
+    pub base: Duration,
+    /// Never for longer than this.
+    pub most: Duration,
+}
+
+impl Default for Ejection {
+    fn default() -> Self {
+        Self { after: 5, base: Duration::from_secs(10), most: Duration::from_secs(300) }
+    }
+}
+
+/// Why endpoints cannot be as written. The message names the field, the value and the fix.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Invalid {
+    /// Nowhere to send to.
+    #[error("endpoints is empty: write at least one, such as \"http://127.0.0.1:9000\"")]
+    None,
+    /// The first failure, or none at all, would do.
+    #[error("ejection.after is 0: write at least 1, such as 5")]
+    After,
+    /// No time at all, or less at most than at first.
+    #[error(
+        "ejection.base is {base:?} and ejection.most {most:?}: write more than 0s, and base at most as long as most"
+    )]
+    Time {
+        /// As written.
+        base: Duration,
+        /// As written.
+        most: Duration,
+    },
+}
+
+/// The endpoints that a call has tried, so that its retry goes elsewhere. Exact for up to 64 endpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tried(u64);
+
+impl Tried {
+    /// Nowhere yet.
+    pub const NOWHERE: Self = Self(0);
+
+    /// The same, and this one.
+    pub const fn with(self, endpoint: u16) -> Self {
+        Self(self.0 | 1 << (endpoint % 64))
+    }
+
+    const fn contains(self, endpoint: usize) -> bool {
+        self.0 & 1 << (endpoint % 64) != 0
+    }
+}
+
 #[derive(Debug)]
 struct Endpoint {
     under_way: u32,
@@ -39,27 +99,53 @@ struct Endpoint {
     ghosts: VecDeque<u64>,
     answered_at: Time,
     probed_at: Time,
+    /// Failures in a row.
+    failures: u32,
+    /// How often it was ejected lately.
+    ejections: u32,
+    ejected_until: Time,
 }
 
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Endpoints {
     all: Vec<Endpoint>,
+    ejection: Option<Ejection>,
     under_way: u32,
     ghosts: usize,
     next: u64,
 }
 
 impl Endpoints {
-    /// `count` endpoints with nothing in hand; at least one.
-    pub fn new(count: u16, now: Time) -> Self {
+    /// `count` endpoints with nothing in hand.
+    pub fn new(count: u16, ejection: Option<Ejection>, now: Time) -> Result<Self, Invalid> {
+        if count == 0 {
+            return Err(Invalid::None);
+        }
+        if let Some(Ejection { after, base, most }) = ejection {
+            if after == 0 {
+                return Err(Invalid::After);
+            }
+            if base.is_zero() || base > most {
+                return Err(Invalid::Time { base, most });
+            }
+        }
         let fresh = |_| Endpoint {
             under_way: 0,
             ghosts: VecDeque::new(),
             answered_at: now,
             probed_at: now,
+            failures: 0,
+            ejections: 0,
+            ejected_until: Time::ZERO,
         };
-        Self { all: (0..count.max(1)).map(fresh).collect(), under_way: 0, ghosts: 0, next: 0 }
+        Ok(Self {
+            all: (0..count).map(fresh).collect(),
+            ejection,
+            under_way: 0,
+            ghosts: 0,
+            next: 0,
+        })
     }
 
     /// Attempts under way, ghosts not counted.
@@ -86,22 +172,80 @@ impl Endpoints {
         self.under_way.saturating_add(held as u32)
     }
 
-    /// Chooses where to send: the less loaded of two drawn at random, ghosts counted as load.
+    /// Chooses where to send: the less loaded of two drawn at random, ghosts counted as load. Neither the ejected nor
+    /// those that the call has tried, unless there are no others.
     #[inline]
-    pub fn choose(&self, rng: &mut Rng) -> u16 {
-        if self.all.len() == 1 { 0 } else { self.choose_of_two(rng) }
+    pub fn choose(&self, now: Time, tried: Tried, rng: &mut Rng) -> u16 {
+        if self.all.len() == 1 { 0 } else { self.choose_of_two(now, tried, rng) }
     }
 
     #[inline(never)]
-    fn choose_of_two(&self, rng: &mut Rng) -> u16 {
-        let n = self.all.len() as u64;
-        let first = rng.below(n);
-        let second = (first + 1 + rng.below(n - 1)) % n;
-        let load = |i: u64| {
-            let endpoint = &self.all[i as usize];
-            endpoint.under_way as usize + endpoint.ghosts.len()
+    fn choose_of_two(&self, now: Time, tried: Tried, rng: &mut Rng) -> u16 {
+        let here = |i: &usize| self.all[*i].ejected_until <= now;
+        let fresh = |i: &usize| here(i) && !tried.contains(*i);
+        let indices = 0..self.all.len();
+        match indices.clone().filter(fresh).count() {
+            0 => self.less_loaded(indices.clone().filter(here), indices.filter(here).count(), rng),
+            n => self.less_loaded(indices.filter(fresh), n, rng),
+        }
+    }
+
+    /// Of `n` candidates, of which there is at least one.
+    fn less_loaded(
+        &self,
+        candidates: impl Iterator<Item = usize> + Clone,
+        n: usize,
+        rng: &mut Rng,
+    ) -> u16 {
+        let first = rng.below(n as u64) as usize;
+        let second = match n {
+            0 | 1 => first,
+            _ => (first + 1 + rng.below(n as u64 - 1) as usize) % n,
         };
-        (if load(second) < load(first) { second } else { first }) as u16
+        let load = |endpoint: &Endpoint| endpoint.under_way as usize + endpoint.ghosts.len();
+        let drawn = [first, second].map(|place| candidates.clone().nth(place).unwrap_or(0));
+        let [first, second] = drawn;
+        (if load(&self.all[second]) < load(&self.all[first]) { second } else { first }) as u16
+    }
+
+    /// What an attempt said of its endpoint. True if the endpoint was ejected for it.
+    #[inline]
+    pub fn judge(&mut self, endpoint: u16, good: Option<bool>, now: Time) -> bool {
+        match (self.ejection, good) {
+            (Some(ejection), Some(good)) if self.all.len() > 1 => {
+                self.judge_of_many(usize::from(endpoint), good, ejection, now)
+            }
+            _ => false,
+        }
+    }
+
+    #[inline(never)]
+    fn judge_of_many(&mut self, index: usize, good: bool, ejection: Ejection, now: Time) -> bool {
+        let others = |(i, e): (usize, &Endpoint)| i != index && e.ejected_until <= now;
+        let another_is_left = self.all.iter().enumerate().any(others);
+        let endpoint = &mut self.all[index];
+        if good {
+            endpoint.failures = 0;
+            endpoint.ejections = 0;
+            return false;
+        }
+        endpoint.failures += 1;
+        if endpoint.failures < ejection.after || endpoint.ejected_until > now || !another_is_left {
+            return false;
+        }
+        endpoint.failures = 0;
+        endpoint.ejections = endpoint.ejections.saturating_add(1);
+        let length = ejection.base.saturating_mul(endpoint.ejections).min(ejection.most);
+        endpoint.ejected_until = now + length;
+        // Nobody will ask it for a while: what stands there is of no use to know.
+        self.ghosts -= endpoint.ghosts.len();
+        endpoint.ghosts.clear();
+        true
+    }
+
+    /// How many are left alone now.
+    pub fn ejected(&self, now: Time) -> usize {
+        self.all.iter().filter(|endpoint| endpoint.ejected_until > now).count()
     }
 
     /// The endpoint that is due a probe: ghosts stand, nothing came back, and the last probe was long enough ago.
@@ -118,11 +262,10 @@ impl Endpoints {
         self.all.iter().filter(|e| !e.ghosts.is_empty()).map(|e| e.due_at(every)).min()
     }
 
-    /// Sends a probe in place of the oldest ghost there.
-    pub fn probe(&mut self, endpoint: u16, now: Time) -> u64 {
+    /// A probe is about to be sent in place of the oldest ghost there.
+    pub fn probe(&mut self, endpoint: u16, now: Time) {
         self.all[usize::from(endpoint)].probed_at = now;
         self.displace(endpoint);
-        self.sent(endpoint)
     }
 
     /// Takes the place of the oldest ghost, if there is one.
@@ -195,9 +338,25 @@ mod tests {
         Time::ZERO + Duration::from_millis(ms)
     }
 
+    fn endpoints(count: u16) -> Endpoints {
+        Endpoints::new(count, Some(Ejection::default()), at(0)).unwrap()
+    }
+
+    fn fail(endpoints: &mut Endpoints, endpoint: u16, times: u32, now: Time) -> bool {
+        (0..times).fold(false, |ejected, _| ejected | endpoints.judge(endpoint, Some(false), now))
+    }
+
+    fn chosen(endpoints: &Endpoints, tried: Tried, now: Time) -> Vec<u16> {
+        let mut rng = Rng::new(1);
+        let mut seen: Vec<_> = (0..200).map(|_| endpoints.choose(now, tried, &mut rng)).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        seen
+    }
+
     #[test]
     fn an_answer_ends_the_ghosts_sent_before_it_and_no_others() {
-        let mut endpoints = Endpoints::new(2, at(0));
+        let mut endpoints = endpoints(2);
         let early = endpoints.sent(0);
         let answered = endpoints.sent(0);
         let late = endpoints.sent(0);
@@ -214,7 +373,7 @@ mod tests {
 
     #[test]
     fn one_probe_per_interval_goes_to_a_silent_endpoint_with_ghosts() {
-        let mut endpoints = Endpoints::new(1, at(0));
+        let mut endpoints = endpoints(1);
         assert_eq!(endpoints.due(at(10_000), EVERY), None);
         for _ in 0..2 {
             let number = endpoints.sent(0);
@@ -224,6 +383,7 @@ mod tests {
         assert_eq!(endpoints.next_due(EVERY), Some(at(500)));
         assert_eq!(endpoints.due(at(500), EVERY), Some(0));
         endpoints.probe(0, at(500));
+        endpoints.sent(0);
         assert_eq!((endpoints.under_way(), endpoints.ghosts()), (1, 1));
         assert_eq!(endpoints.due(at(999), EVERY), None);
         assert_eq!(endpoints.due(at(1_000), EVERY), Some(0));
@@ -232,23 +392,81 @@ mod tests {
     /// P12.
     #[test]
     fn one_dead_endpoints_ghosts_do_not_starve_the_living() {
-        let (mut endpoints, mut rng) = (Endpoints::new(4, at(0)), Rng::new(1));
+        let (mut endpoints, mut rng) = (endpoints(4), Rng::new(1));
         for _ in 0..1_000 {
             let number = endpoints.sent(3);
             endpoints.ghost(3, number);
         }
         assert_eq!(endpoints.taken(100), 25);
-        assert!((0..1_000).all(|_| endpoints.choose(&mut rng) != 3));
+        assert!((0..1_000).all(|_| endpoints.choose(at(0), Tried::default(), &mut rng) != 3));
     }
 
     #[test]
     fn ghosts_are_bounded_and_the_oldest_go_first() {
-        let mut endpoints = Endpoints::new(1, at(0));
+        let mut endpoints = endpoints(1);
         for _ in 0..MOST_GHOSTS + 10 {
             let number = endpoints.sent(0);
             endpoints.ghost(0, number);
         }
         assert_eq!(endpoints.ghosts(), MOST_GHOSTS);
         assert_eq!(endpoints.all[0].ghosts[0], 11);
+    }
+
+    #[test]
+    fn failures_in_a_row_eject_an_endpoint_for_longer_each_time() {
+        let mut endpoints = endpoints(3);
+        assert!(!fail(&mut endpoints, 1, 4, at(0)));
+        endpoints.judge(1, Some(true), at(0));
+        assert!(!fail(&mut endpoints, 1, 4, at(0)), "a success in between");
+        assert!(fail(&mut endpoints, 1, 1, at(0)));
+        assert_eq!(chosen(&endpoints, Tried::default(), at(9_999)), [0, 2]);
+        assert_eq!(chosen(&endpoints, Tried::default(), at(10_000)), [0, 1, 2]);
+        assert!(fail(&mut endpoints, 1, 5, at(10_000)));
+        assert_eq!(endpoints.ejected(at(29_999)), 1);
+        assert_eq!(endpoints.ejected(at(30_000)), 0);
+    }
+
+    #[test]
+    fn the_last_endpoint_is_never_ejected() {
+        let mut endpoints = endpoints(3);
+        for endpoint in 0..3 {
+            fail(&mut endpoints, endpoint, 1_000, at(0));
+        }
+        assert_eq!(endpoints.ejected(at(1)), 2);
+        assert_eq!(chosen(&endpoints, Tried::default(), at(1)), [2]);
+        assert!(!fail(&mut self::endpoints(1), 0, 1_000, at(0)));
+    }
+
+    #[test]
+    fn a_retry_goes_where_its_call_has_not_been_unless_it_has_been_everywhere() {
+        let endpoints = endpoints(3);
+        let tried = Tried::default().with(0);
+        assert_eq!(chosen(&endpoints, tried, at(0)), [1, 2]);
+        assert_eq!(chosen(&endpoints, tried.with(2), at(0)), [1]);
+        assert_eq!(chosen(&endpoints, tried.with(2).with(1), at(0)), [0, 1, 2]);
+    }
+
+    #[test]
+    fn ejection_ends_the_ghosts_that_stood_there() {
+        let mut endpoints = endpoints(2);
+        let number = endpoints.sent(1);
+        endpoints.ghost(1, number);
+        assert!(fail(&mut endpoints, 1, 5, at(0)));
+        assert_eq!(endpoints.ghosts(), 0);
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_field_and_the_fix() {
+        let usual = Ejection::default();
+        let nonsense = [
+            (0, usual),
+            (1, Ejection { after: 0, ..usual }),
+            (1, Ejection { base: Duration::ZERO, ..usual }),
+            (1, Ejection { most: Duration::from_secs(1), ..usual }),
+        ];
+        for (count, ejection) in nonsense {
+            let message = Endpoints::new(count, Some(ejection), at(0)).unwrap_err().to_string();
+            assert!(message.contains("write"), "{message}");
+        }
     }
 }

@@ -45,6 +45,11 @@ pub enum Event {
         /// Which endpoint.
         endpoint: u16,
     },
+    /// An endpoint failed too often in a row and is left alone for a while.
+    Ejected {
+        /// Which endpoint.
+        endpoint: u16,
+    },
     /// The upstream asked everybody to hold back their retries until then.
     HeldBack {
         /// Until when.

@@ -20,6 +20,7 @@ use crate::{
     backoff::{self, Backoff},
     breaker,
     budget::tokens,
+    endpoints::{self, Ejection},
     in_flight::{self, Limit},
     queue::Order,
 };
@@ -82,6 +83,8 @@ pub struct UpstreamSpec {
     pub order: Order,
     /// How many endpoints serve it.
     pub endpoints: u16,
+    /// When one of several endpoints is left alone for a while.
+    pub ejection: Option<Ejection>,
 }
 
 impl UpstreamSpec {
@@ -94,6 +97,7 @@ impl UpstreamSpec {
             queue: 64,
             order: Order::AdaptiveLifo,
             endpoints: 1,
+            ejection: Some(Ejection::default()),
         }
     }
 
@@ -133,6 +137,9 @@ pub enum Invalid {
     /// See [`breaker::Invalid`].
     #[error(transparent)]
     Breaker(#[from] breaker::Invalid),
+    /// See [`endpoints::Invalid`].
+    #[error(transparent)]
+    Endpoints(#[from] endpoints::Invalid),
     /// See [`in_flight::Invalid`].
     #[error(transparent)]
     InFlight(#[from] in_flight::Invalid),

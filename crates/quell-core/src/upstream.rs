@@ -27,7 +27,7 @@ use crate::{
     Failure, Outcome, Reason, Rng, Time,
     breaker::{Breaker, Pass, State},
     budget::{Paid, Tokens},
-    endpoints::Endpoints,
+    endpoints::{Endpoints, Tried},
     event::{Event, Events},
     in_flight::{InFlight, Known},
     latency::Latency,
@@ -55,6 +55,8 @@ pub struct Ask {
     pub told: bool,
     /// Who goes first under pressure.
     pub priority: Priority,
+    /// Where the call has been.
+    pub tried: Tried,
 }
 
 /// How important a call is: under pressure the less important waits, and is shed, first.
@@ -73,7 +75,8 @@ impl Ask {
     /// A first attempt by a caller who came at `since` and says no more.
     pub const fn first(since: Time) -> Self {
         let priority = Priority::Default;
-        Self { since, attempt: 1, deadline: Time::MAX, told: false, priority }
+        let tried = Tried::NOWHERE;
+        Self { since, attempt: 1, deadline: Time::MAX, told: false, priority, tried }
     }
 
     /// A retry stands behind the first attempts of its priority.
@@ -199,7 +202,7 @@ impl Upstream {
             exhausted: false,
             told_limit: in_flight.limit(),
             in_flight,
-            endpoints: Endpoints::new(spec.endpoints, now),
+            endpoints: Endpoints::new(spec.endpoints, spec.ejection, now)?,
             queue: Queue::new(spec.queue, spec.order),
             shed: Vec::new(),
             latency: Latency::new(now),
@@ -228,6 +231,7 @@ impl Upstream {
             return self.judge_other(now, permit, outcome);
         }
         self.endpoints.answered(permit.endpoint, permit.number, now);
+        self.endpoints.judge(permit.endpoint, Some(true), now);
         self.served(now, permit);
         self.budget.earn();
         if self.exhausted {
@@ -247,7 +251,7 @@ impl Upstream {
             Release::Done | Release::Unsent => self.endpoints.done(permit.endpoint),
             Release::Ghost => self.endpoints.ghost(permit.endpoint, permit.number),
         }
-        if !self.queue.is_empty() {
+        if !self.queue.is_empty() || !self.shed.is_empty() {
             self.grant(now, wake);
         }
     }
@@ -269,7 +273,7 @@ impl Upstream {
 
     /// Does what is due and answers when to call again: needed only while somebody queues.
     pub fn poll(&mut self, now: Time, wake: &mut Vec<Wake>) -> Option<Time> {
-        if self.queue.is_empty() {
+        if self.queue.is_empty() && self.shed.is_empty() {
             return None;
         }
         self.grant(now, wake);
@@ -356,6 +360,9 @@ impl Upstream {
             self.hold_back(now, *hint);
         }
         let good = outcome.is_bad().then_some(false);
+        if self.endpoints.judge(permit.endpoint, good, now) {
+            self.events.push(Event::Ejected { endpoint: permit.endpoint });
+        }
         if let Some(state) = self.breaker.judge(now, &permit.pass, good, &mut self.rng) {
             self.note_breaker(now, state);
         }
@@ -381,33 +388,38 @@ impl Upstream {
             return Some(place);
         }
         let limit = self.in_flight.limit();
-        (self.endpoints.taken(limit) < limit)
-            .then(|| Place { endpoint: self.endpoints.choose(&mut self.rng), probe: false })
+        (self.endpoints.taken(limit) < limit).then_some(Place::Free)
     }
 
     #[cold]
     fn place_of_ghost(&self, now: Time) -> Option<Place> {
-        let endpoint = self.endpoints.due(now, self.probe_every())?;
-        Some(Place { endpoint, probe: true })
+        self.endpoints.due(now, self.probe_every()).map(Place::Ghost)
     }
 
     /// The breaker alone decides while it is not closed; its probe takes a ghost's place.
     #[cold]
     fn admit_probe(&mut self, now: Time, ask: &Ask) -> Admission {
-        let endpoint = self.endpoints.choose(&mut self.rng);
+        let endpoint = self.endpoints.choose(now, ask.tried, &mut self.rng);
         self.endpoints.displace(endpoint);
-        Admission::Go(self.send(now, ask, Place { endpoint, probe: false }))
+        Admission::Go(self.send_to(now, ask, endpoint))
     }
 
     #[inline]
     fn send(&mut self, now: Time, ask: &Ask, place: Place) -> Permit {
-        let endpoint = place.endpoint;
-        let number = if place.probe {
-            self.events.push(Event::GhostProbe { endpoint });
-            self.endpoints.probe(endpoint, now)
-        } else {
-            self.endpoints.sent(endpoint)
+        let endpoint = match place {
+            Place::Free => self.endpoints.choose(now, ask.tried, &mut self.rng),
+            Place::Ghost(endpoint) => {
+                self.events.push(Event::GhostProbe { endpoint });
+                self.endpoints.probe(endpoint, now);
+                endpoint
+            }
         };
+        self.send_to(now, ask, endpoint)
+    }
+
+    #[inline]
+    fn send_to(&mut self, now: Time, ask: &Ask, endpoint: u16) -> Permit {
+        let number = self.endpoints.sent(endpoint);
         let pass = self.breaker.take(now);
         Permit { since: ask.since, sent_at: now, number, endpoint, pass }
     }
@@ -455,7 +467,7 @@ impl Upstream {
             let next = match place {
                 _ if flush => self.queue.pop(now),
                 None => return,
-                Some(Place { probe: true, .. }) => self.queue.pop_newest(),
+                Some(Place::Ghost(_)) => self.queue.pop_newest(),
                 Some(_) => self.queue.pop(now),
             };
             let Some((ticket, ask)) = next else { return };
@@ -518,11 +530,13 @@ impl Upstream {
     }
 }
 
-/// Where an attempt may go: into a free slot, or as a probe into a ghost's.
+/// Where an attempt may go.
 #[derive(Debug, Clone, Copy)]
-struct Place {
-    endpoint: u16,
-    probe: bool,
+enum Place {
+    /// Into a free slot.
+    Free,
+    /// As a probe into a ghost's slot at this endpoint.
+    Ghost(u16),
 }
 
 #[cfg(test)]

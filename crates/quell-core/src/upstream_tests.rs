@@ -334,7 +334,7 @@ proptest! {
                     let priority = [Priority::Sheddable, Priority::Default, Priority::Critical]
                         [(clock % 3) as usize];
                     let told = told.is_some();
-                    let ask = Ask { since: now, attempt, deadline, told, priority };
+                    let ask = Ask { since: now, attempt, deadline, told, priority, tried: Tried::default() };
                     match upstream.admit(now, &ask) {
                         Admission::Go(permit) => permits.push(permit),
                         Admission::Queued(ticket, _) => tickets.push(ticket),
