@@ -65,6 +65,8 @@ pub enum Input {
         /// Which.
         slot: u8,
     },
+    /// The open attempt has taken until its [`Send::hedge_at`].
+    HedgeDue,
     /// The sleep is over.
     Woke,
     /// The reply before this sleep cannot be kept, for its length: it is delivered instead of retried.
@@ -106,6 +108,8 @@ pub struct Send {
     pub endpoint: u16,
     /// When to give up on it.
     pub timeout_at: Time,
+    /// When to say [`Input::HedgeDue`] if it has not ended by then.
+    pub hedge_at: Option<Time>,
 }
 
 /// How a call ended.
@@ -236,9 +240,10 @@ impl Call {
                 }
                 self.finish(Answer::This, Some(Reason::NotReplayable), None)
             }
+            Input::HedgeDue => self.hedge(now, upstream),
             Input::Granted(permit) => {
                 self.ticket = None;
-                self.launch(now, permit)
+                self.launch(now, permit, upstream)
             }
             Input::Refused(refusal) => {
                 self.ticket = None;
@@ -269,6 +274,12 @@ impl Call {
         if let Some(paid) = self.paid.take() {
             upstream.refund(paid);
         }
+        self.let_go(now, upstream, wake);
+        upstream.gave_up(now, self.since);
+    }
+
+    /// Lets go of every open attempt: what was not sent goes back, what was sent becomes a ghost.
+    fn let_go(&mut self, now: Time, upstream: &mut Upstream, wake: &mut Vec<Wake>) {
         for open in self.open.iter_mut().filter_map(Option::take) {
             let how = if open.sent { Release::Ghost } else { Release::Unsent };
             if let (false, Some(paid)) = (open.sent, open.paid) {
@@ -276,20 +287,23 @@ impl Call {
             }
             upstream.release(now, open.permit, how, wake);
         }
-        upstream.gave_up(now, self.since);
     }
 
-    fn ask(&mut self, now: Time, upstream: &mut Upstream) -> Step {
-        let ask = Ask {
+    /// Who asks for the next attempt.
+    fn next(&self) -> Ask {
+        Ask {
             since: self.since,
             attempt: self.attempts + 1,
             deadline: self.deadline,
             told: self.told,
             priority: self.priority,
             tried: self.tried,
-        };
-        match upstream.admit(now, &ask) {
-            Admission::Go(permit) => self.launch(now, permit),
+        }
+    }
+
+    fn ask(&mut self, now: Time, upstream: &mut Upstream) -> Step {
+        match upstream.admit(now, &self.next()) {
+            Admission::Go(permit) => self.launch(now, permit, upstream),
             Admission::Queued(ticket, until) => {
                 self.ticket = Some(ticket);
                 Step::Enqueue { ticket, until }
@@ -298,7 +312,32 @@ impl Call {
         }
     }
 
-    fn launch(&mut self, now: Time, permit: Permit) -> Step {
+    /// A second attempt beside the first, if nothing speaks against it. It waits in no queue.
+    fn hedge(&mut self, now: Time, upstream: &mut Upstream) -> Step {
+        let one_open = self.open.iter().flatten().count() == 1;
+        let allowed = one_open
+            && self.policy.hedge.is_some()
+            && self.attempts < self.policy.attempts
+            && self.repeatable
+            && self.replayable
+            && !upstream.is_degraded(now);
+        if !allowed {
+            return Step::Await;
+        }
+        let Ok(paid) = upstream.pay(now) else { return Step::Await };
+        self.paid = Some(paid);
+        match upstream.admit(now, &self.next()) {
+            Admission::Go(permit) => return self.launch(now, permit, upstream),
+            Admission::Queued(ticket, _) => drop(upstream.leave(ticket)),
+            Admission::No(_) => {}
+        }
+        if let Some(paid) = self.paid.take() {
+            upstream.refund(paid);
+        }
+        Step::Await
+    }
+
+    fn launch(&mut self, now: Time, permit: Permit, upstream: &Upstream) -> Step {
         self.attempts += 1;
         let slot = self.open.iter().position(Option::is_none).unwrap_or(0);
         let endpoint = permit.endpoint();
@@ -307,7 +346,22 @@ impl Call {
         self.open[slot] = Some(Open { permit, paid, sent: false });
         // Computed here, after queue and sleep: what remains is what is left now.
         let timeout_at = (now + self.policy.per_try).min(self.deadline);
-        Step::Send(Send { slot: slot as u8, attempt: self.attempts, endpoint, timeout_at })
+        let hedge_at = self.hedge_at(now, upstream);
+        Step::Send(Send {
+            slot: slot as u8,
+            attempt: self.attempts,
+            endpoint,
+            timeout_at,
+            hedge_at,
+        })
+    }
+
+    /// Only a lone attempt is hedged, and only if there is one more to make.
+    fn hedge_at(&self, now: Time, upstream: &Upstream) -> Option<Time> {
+        let hedge = self.policy.hedge.as_ref()?;
+        let lone = self.open.iter().flatten().count() == 1;
+        (lone && self.attempts < self.policy.attempts).then_some(())?;
+        Some(now + hedge.delay(upstream.latency())?)
     }
 
     fn refused(&mut self, refusal: Refusal, upstream: &mut Upstream) -> Step {
@@ -330,6 +384,10 @@ impl Call {
         let Some(open) = self.open[usize::from(slot)].take() else { return Step::Await };
         upstream.judge(now, &open.permit, &outcome);
         upstream.release(now, open.permit, if open.sent { how } else { Release::Done }, wake);
+        if matches!(outcome, Outcome::Success | Outcome::Abandoned) {
+            // The loser of a hedge: its slot is free or a ghost, and nothing is judged by it.
+            self.let_go(now, upstream, wake);
+        }
         match outcome {
             Outcome::Success => self.finish(Answer::This, None, None),
             Outcome::Abandoned => self.finish(Answer::This, Some(Reason::ClientGone), None),

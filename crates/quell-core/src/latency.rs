@@ -101,6 +101,13 @@ impl Latency {
         self.p90
     }
 
+    /// What this share of successes is quicker than, once enough is known. Not kept, so dearer than the others.
+    pub fn quantile(&self, share: f64) -> Option<Duration> {
+        let total = self.young.total() + self.old.total();
+        let rank = (total as f64 * share) as u64;
+        (total >= ENOUGH).then(|| self.at_rank(rank.clamp(1, total)))
+    }
+
     #[cold]
     fn turn(&mut self, now: Time) {
         if self.young.total() < ENOUGH {
@@ -119,12 +126,12 @@ impl Latency {
         if total < ENOUGH {
             return;
         }
-        self.p50 = Some(self.quantile(total.div_ceil(2)));
-        self.p90 = Some(self.quantile((total * 9).div_ceil(10)));
+        self.p50 = Some(self.at_rank(total.div_ceil(2)));
+        self.p90 = Some(self.at_rank((total * 9).div_ceil(10)));
     }
 
     /// How long the sample took that is the `rank`th from below.
-    fn quantile(&self, rank: u64) -> Duration {
+    fn at_rank(&self, rank: u64) -> Duration {
         let (octave, below) = find(rank, &self.young.octaves, &self.old.octaves);
         let within = octave * 8..octave * 8 + 8;
         let (young, old) = (&self.young.counts[within.clone()], &self.old.counts[within]);

@@ -13,6 +13,7 @@ pub mod budget;
 pub mod call;
 pub mod endpoints;
 pub mod event;
+pub mod hedge;
 pub mod in_flight;
 pub mod latency;
 pub mod outcome;

@@ -21,6 +21,7 @@ use crate::{
     breaker,
     budget::tokens,
     endpoints::{self, Ejection},
+    hedge::Hedge,
     in_flight::{self, Limit},
     queue::Order,
 };
@@ -38,6 +39,8 @@ pub struct PolicySpec {
     pub backoff: backoff::Spec,
     /// A longer wait asked for by the upstream ends the call.
     pub hint_cap: Duration,
+    /// A second attempt beside one that takes unusually long.
+    pub hedge: Option<Hedge>,
 }
 
 impl PolicySpec {
@@ -49,6 +52,7 @@ impl PolicySpec {
             per_try_timeout: None,
             backoff: backoff::Spec::default(),
             hint_cap: Duration::from_secs(30),
+            hedge: None,
         }
     }
 
@@ -64,6 +68,7 @@ impl PolicySpec {
                 cap: Duration::from_secs(1),
             },
             hint_cap: Duration::from_secs(30),
+            hedge: None,
         }
     }
 }
@@ -153,6 +158,7 @@ pub struct Policy {
     pub(crate) per_try: Duration,
     pub(crate) backoff: Backoff,
     pub(crate) hint_cap: Duration,
+    pub(crate) hedge: Option<Hedge>,
 }
 
 /// An attempt's timeout where none is written.
@@ -179,6 +185,7 @@ impl Policy {
             per_try,
             backoff,
             hint_cap: spec.hint_cap,
+            hedge: spec.hedge,
         })
     }
 

@@ -295,6 +295,15 @@ impl Upstream {
         self.budget.refund(paid);
     }
 
+    /// Whether a hedge would make things worse: the breaker is not closed, or the budget below half.
+    pub(crate) fn is_degraded(&mut self, now: Time) -> bool {
+        self.breaker.state(now) != State::Closed || self.budget.fill(now) < 0.5
+    }
+
+    pub(crate) fn latency(&self) -> &Latency {
+        &self.latency
+    }
+
     /// Whether the breaker lets retries through at all.
     pub(crate) fn stops_retries(&mut self, now: Time) -> bool {
         self.breaker.state(now) != State::Closed
