@@ -212,7 +212,7 @@ impl<S: Sender> Loop<'_, S> {
     }
 
     async fn attempt(&mut self, send: Send) -> (Outcome, Step) {
-        let Send { slot, attempt: number, endpoint, timeout_at } = send;
+        let Send { slot, attempt: number, endpoint, timeout_at, .. } = send;
         let started = self.guard.now();
         let attempt = Try { number, endpoint, started, timeout_at };
         let sending = self.sender.send(attempt, self.guard.sending());
