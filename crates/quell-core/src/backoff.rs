@@ -3,16 +3,23 @@
 //! **Why.** Callers who failed together retry together unless chance spreads them. Backoff and jitter
 //! *defer* load, they do not reduce it: alone they only move the tipping point. The budget reduces it.
 //!
-//! **How.** The wait before retry `n` is uniform between zero and `min(cap, base · factor^(n−1))` ("full
-//! jitter"). The cap bounds the range that is drawn from, so it holds after jitter, and jitter survives at it.
+//! **How.** A [`Shape`] says how the waits grow, a [`Jitter`] how they are spread. Every jitter is one uniform draw from a
+//! range that already lies within the cap, so the cap holds after jitter, and jitter survives at the cap. The default
+//! draws the wait before retry `n` from zero to `min(cap, base · factor^(n−1))`.
 //!
 //! ```
 //! use core::time::Duration;
-//! use quell_core::{Rng, backoff::{Backoff, Spec}};
+//! use quell_core::{Rng, backoff::{Backoff, Jitter, Spec}};
 //!
+//! let (mut rng, never) = (Rng::new(1), Duration::ZERO);
 //! let backoff = Backoff::new(Spec::default())?;
-//! assert!(backoff.delay(1, &mut Rng::new(1)) <= Duration::from_millis(100));
-//! assert!(backoff.delay(1_000, &mut Rng::new(1)) <= Duration::from_secs(20));
+//! assert!(backoff.delay(1, never, &mut rng) <= Duration::from_millis(100));
+//! assert!(backoff.delay(1_000, never, &mut rng) <= Duration::from_secs(20));
+//!
+//! // Decorrelated jitter looks at the wait before.
+//! let backoff = Backoff::new(Spec { jitter: Jitter::Decorrelated, ..Spec::default() })?;
+//! let first = backoff.delay(1, never, &mut rng);
+//! assert!(backoff.delay(2, first, &mut rng) <= 3 * first);
 //! # Ok::<_, quell_core::backoff::Invalid>(())
 //! ```
 
@@ -20,20 +27,127 @@ use core::time::Duration;
 
 use crate::{Rng, time::nanos};
 
+/// Most waits that a list can hold.
+const WAITS: usize = 16;
+/// Shares are kept in millionths.
+const ONE: u128 = 1_000_000;
+
 /// A backoff as written in a policy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spec {
-    /// Longest wait before the first retry.
+    /// How the waits grow from retry to retry.
+    pub shape: Shape,
+    /// The wait before the first retry, before jitter. Lists and no wait at all have no use for it.
     pub base: Duration,
-    /// How much longer each further wait may be.
-    pub factor: f64,
     /// Longest wait of all, jitter included.
     pub cap: Duration,
+    /// How chance spreads the waits.
+    pub jitter: Jitter,
 }
 
 impl Default for Spec {
     fn default() -> Self {
-        Self { base: Duration::from_millis(100), factor: 2.0, cap: Duration::from_secs(20) }
+        Self {
+            shape: Shape::Exponential { factor: 2.0 },
+            base: Duration::from_millis(100),
+            cap: Duration::from_secs(20),
+            jitter: Jitter::Full,
+        }
+    }
+}
+
+/// How the wait before retry `n` grows with `n`; the first retry is 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Shape {
+    /// No wait. Only the budget stands between a failure and a storm.
+    None,
+    /// `base`, always.
+    Fixed,
+    /// `base · n`.
+    Linear,
+    /// `base · factor^(n−1)`.
+    Exponential {
+        /// How much longer each further wait is.
+        factor: f64,
+    },
+    /// One wait after the other; the last one repeats.
+    List(Waits),
+}
+
+impl Shape {
+    /// The word that stands in a policy.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Fixed => "fixed",
+            Self::Linear => "linear",
+            Self::Exponential { .. } => "exponential",
+            Self::List(_) => "list",
+        }
+    }
+}
+
+/// How chance spreads a wait of `d`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Jitter {
+    /// Not at all: those who failed together come back together.
+    None,
+    /// `uniform(0, d)`: spreads best.
+    Full,
+    /// `d/2 + uniform(0, d/2)`: for a guaranteed minimum.
+    Equal,
+    /// `uniform(base, min(cap, 3 · previous))`. It grows by itself, so it goes with [`Shape::Exponential`] alone and
+    /// has no use for the factor.
+    Decorrelated,
+    /// `d · uniform(1−p, 1+p)`, with `d` held to `cap/(1+p)`.
+    Proportional(f64),
+}
+
+impl Jitter {
+    /// The word that stands in a policy.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Full => "full",
+            Self::Equal => "equal",
+            Self::Decorrelated => "decorrelated",
+            Self::Proportional(_) => "proportional",
+        }
+    }
+}
+
+/// Up to sixteen waits, none of them zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waits {
+    nanos: [u64; WAITS],
+    len: u8,
+}
+
+impl Waits {
+    /// Keeps a list of waits.
+    pub fn new(waits: &[Duration]) -> Result<Self, Invalid> {
+        if waits.is_empty() || waits.len() > WAITS {
+            return Err(Invalid::Count(waits.len()));
+        }
+        if let Some(position) = waits.iter().position(Duration::is_zero) {
+            return Err(Invalid::Wait(position + 1));
+        }
+        let nanos = core::array::from_fn(|i| waits.get(i).map_or(0, |&wait| nanos(wait)));
+        Ok(Self { nanos, len: waits.len() as u8 })
+    }
+
+    /// The waits as they were written.
+    pub fn iter(&self) -> impl Iterator<Item = Duration> + '_ {
+        self.nanos[..usize::from(self.len)].iter().map(|&wait| Duration::from_nanos(wait))
+    }
+
+    /// The longest of them.
+    pub fn longest(&self) -> Duration {
+        self.iter().max().unwrap_or_default()
+    }
+
+    fn nth(&self, n: u32) -> u64 {
+        self.nanos[(n.min(u32::from(self.len)) as usize).saturating_sub(1)]
     }
 }
 
@@ -48,16 +162,34 @@ pub enum Invalid {
     /// A factor below one shrinks the waits, and not-a-number has no meaning.
     #[error("backoff.factor is {0}: write a number from 1 to 100, such as 2.0")]
     Factor(f64),
-    /// The cap would cut off the first wait already.
+    /// The cap would cut off the first wait already, or one that was written out.
     #[error(
-        "backoff.cap is {cap:?}, less than backoff.base {base:?}: write a cap of at least the base"
+        "backoff.cap is {cap:?}, less than the wait of {wait:?} that is written beside it: write a cap of at least that"
     )]
     Cap {
         /// The cap as written.
         cap: Duration,
-        /// The base as written.
-        base: Duration,
+        /// The base, or the longest wait of the list.
+        wait: Duration,
     },
+    /// No wait, or more than a list can hold.
+    #[error("backoff.waits has {0} waits: write from 1 to 16, of which the last repeats")]
+    Count(usize),
+    /// A wait of nothing in a list.
+    #[error(
+        "backoff.waits has 0s in position {0}, so that retry would follow at once: write a duration such as \"100ms\""
+    )]
+    Wait(usize),
+    /// No spread worth the name, one that reaches below zero, or not a number.
+    #[error(
+        "backoff.jitter is proportional by {0}: write a share from 0.001 to 1, such as 0.2 for a fifth up or down"
+    )]
+    Share(f64),
+    /// Decorrelated jitter would ignore how the waits are to grow.
+    #[error(
+        "backoff.jitter is decorrelated, which grows by itself, and backoff.kind is {0}: write kind = \"exponential\" or another jitter"
+    )]
+    Decorrelated(&'static str),
 }
 
 /// See the [module](self).
@@ -67,14 +199,25 @@ pub struct Backoff(Spec);
 impl Backoff {
     /// Checks a spec once, so that no decision has to.
     pub fn new(spec: Spec) -> Result<Self, Invalid> {
-        if spec.base.is_zero() {
-            return Err(Invalid::Base);
+        let first = match spec.shape {
+            Shape::None => Duration::ZERO,
+            Shape::List(waits) => waits.longest(),
+            _ if spec.base.is_zero() => return Err(Invalid::Base),
+            _ => spec.base,
+        };
+        match (spec.shape, spec.jitter) {
+            (Shape::Exponential { factor }, _) if !(1.0..=100.0).contains(&factor) => {
+                return Err(Invalid::Factor(factor)); // NaN ends up here too
+            }
+            (_, Jitter::Proportional(share)) if !(0.001..=1.0).contains(&share) => {
+                return Err(Invalid::Share(share));
+            }
+            (Shape::Exponential { .. }, Jitter::Decorrelated) => {}
+            (shape, Jitter::Decorrelated) => return Err(Invalid::Decorrelated(shape.as_str())),
+            _ => {}
         }
-        if !(1.0..=100.0).contains(&spec.factor) {
-            return Err(Invalid::Factor(spec.factor)); // NaN ends up here too
-        }
-        if spec.cap < spec.base {
-            return Err(Invalid::Cap { cap: spec.cap, base: spec.base });
+        if spec.cap < first {
+            return Err(Invalid::Cap { cap: spec.cap, wait: first });
         }
         Ok(Self(spec))
     }
@@ -84,18 +227,114 @@ impl Backoff {
         &self.0
     }
 
-    /// The longest wait before retry `n`; the first retry is 1.
-    pub fn longest(&self, n: u32) -> Duration {
-        let cap = nanos(self.0.cap);
-        let grown = nanos(self.0.base) as f64 * power(self.0.factor, n.saturating_sub(1));
-        // A float beyond u64 saturates, so every overflow ends at the cap.
-        Duration::from_nanos((grown as u64).min(cap))
+    /// The wait before retry `n`; the first retry is 1. `prev` is the wait before the retry before, or zero.
+    pub fn delay(&self, n: u32, prev: Duration, rng: &mut Rng) -> Duration {
+        let (from, to) = match self.0.jitter {
+            Jitter::Decorrelated => self.decorrelated(nanos(prev)),
+            _ => self.spread(n),
+        };
+        if from == to {
+            return Duration::from_nanos(from); // nothing to draw
+        }
+        Duration::from_nanos(from + rng.below((to - from).saturating_add(1)))
     }
 
-    /// The wait before retry `n`; the first retry is 1.
-    pub fn delay(&self, n: u32, rng: &mut Rng) -> Duration {
-        rng.up_to(self.longest(n))
+    /// The longest wait before retry `n`; the first retry is 1.
+    pub fn longest(&self, n: u32) -> Duration {
+        if self.0.jitter == Jitter::Decorrelated {
+            let mut wait = nanos(self.0.base);
+            for _ in 0..n.clamp(1, 41) {
+                wait = self.decorrelated(wait).1; // 3^41 is past every cap
+            }
+            return Duration::from_nanos(wait);
+        }
+        Duration::from_nanos(self.spread(n).1)
     }
+
+    /// The shortest wait before retry `n`; the first retry is 1.
+    pub fn shortest(&self, n: u32) -> Duration {
+        match self.0.jitter {
+            Jitter::Decorrelated => self.0.base,
+            _ => Duration::from_nanos(self.spread(n).0),
+        }
+    }
+
+    /// The wait before retry `n` that half of all callers stay below; the first retry is 1. Not for the hot path.
+    pub fn median(&self, n: u32) -> Duration {
+        if self.0.jitter == Jitter::Decorrelated {
+            return self.decorrelated_median(n);
+        }
+        let (from, to) = self.spread(n);
+        Duration::from_nanos(from + (to - from) / 2)
+    }
+
+    /// What the shape says about retry `n`, capped, before jitter.
+    fn wait(&self, n: u32) -> u64 {
+        let (base, n) = (nanos(self.0.base), n.max(1));
+        let wait = match self.0.shape {
+            Shape::None => 0,
+            Shape::Fixed => base,
+            Shape::Linear => base.saturating_mul(u64::from(n)),
+            // A float beyond u64 saturates, so every overflow ends at the cap.
+            Shape::Exponential { factor } => (base as f64 * power(factor, n - 1)) as u64,
+            Shape::List(waits) => waits.nth(n),
+        };
+        wait.min(nanos(self.0.cap))
+    }
+
+    /// The range that retry `n`'s wait is drawn from, for every jitter that does not look back.
+    fn spread(&self, n: u32) -> (u64, u64) {
+        let wait = self.wait(n);
+        match self.0.jitter {
+            Jitter::None | Jitter::Decorrelated => (wait, wait),
+            Jitter::Full => (0, wait),
+            Jitter::Equal => (wait - wait / 2, wait),
+            Jitter::Proportional(share) => {
+                let share = (share * ONE as f64).round() as u128;
+                let held = u128::from(nanos(self.0.cap)) * ONE / (ONE + share);
+                let wait = u128::from(wait).min(held);
+                // Both fit: the upper end is at most the cap.
+                ((wait * (ONE - share) / ONE) as u64, (wait * (ONE + share) / ONE) as u64)
+            }
+        }
+    }
+
+    /// The range after a wait of `prev`. Its lower end is always the base, which is why it is no ratchet.
+    fn decorrelated(&self, prev: u64) -> (u64, u64) {
+        let base = nanos(self.0.base);
+        (base, prev.max(base).saturating_mul(3).min(nanos(self.0.cap)))
+    }
+
+    /// There is no formula for it, so the distribution is carried from wait to wait as so many quantiles.
+    fn decorrelated_median(&self, n: u32) -> Duration {
+        const QUANTILES: usize = 33;
+        let (base, cap) = (nanos(self.0.base) as f64, nanos(self.0.cap) as f64);
+        let mut waits = [base; QUANTILES];
+        for _ in 0..n.clamp(1, 256) {
+            let tops = waits.map(|wait| (3.0 * wait).min(cap));
+            let next = core::array::from_fn(|i| {
+                quantile((i as f64 + 0.5) / QUANTILES as f64, base, &tops)
+            });
+            if core::mem::replace(&mut waits, next) == next {
+                break; // settled
+            }
+        }
+        Duration::from_nanos(waits[QUANTILES / 2] as u64)
+    }
+}
+
+/// Where the mean of the distributions `uniform(base, top)` has reached `share`.
+fn quantile(share: f64, base: f64, tops: &[f64]) -> f64 {
+    let below = |x: f64| {
+        let one = |top: &f64| if *top > x { (x - base) / (top - base) } else { 1.0 };
+        tops.iter().map(one).sum::<f64>() / tops.len() as f64
+    };
+    let (mut from, mut to) = (base, tops.iter().copied().fold(base, f64::max));
+    for _ in 0..48 {
+        let middle = from + (to - from) / 2.0;
+        if below(middle) < share { from = middle } else { to = middle }
+    }
+    to
 }
 
 /// `x^n` by squaring: only multiplications, so the same bits on every machine.
@@ -112,70 +351,5 @@ fn power(mut x: f64, mut n: u32) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn backoff(base_ms: u64, cap_ms: u64) -> Backoff {
-        let (base, cap) = (Duration::from_millis(base_ms), Duration::from_millis(cap_ms));
-        Backoff::new(Spec { base, factor: 2.0, cap }).unwrap()
-    }
-
-    #[test]
-    fn waits_double_up_to_the_cap() {
-        let backoff = backoff(100, 1_000);
-        let longest: Vec<_> = (1..=6).map(|n| backoff.longest(n).as_millis()).collect();
-        assert_eq!(longest, [100, 200, 400, 800, 1_000, 1_000]);
-    }
-
-    /// B1: one policy, one generator, many calls: all different, and uniform by a Kolmogorov–Smirnov test.
-    #[test]
-    fn calls_from_one_policy_get_pairwise_different_uniform_delays() {
-        let (backoff, mut rng) = (backoff(1_000, 60_000), Rng::new(11));
-        let mut delays: Vec<_> = (0..10_000).map(|_| backoff.delay(1, &mut rng)).collect();
-        delays.sort_unstable();
-        assert!(delays.windows(2).all(|pair| pair[0] < pair[1]));
-        let n = delays.len() as f64;
-        let gap =
-            |(i, delay): (usize, &Duration)| (delay.as_secs_f64() - (i as f64 + 0.5) / n).abs();
-        let ks = delays.iter().enumerate().map(gap).fold(0.0, f64::max);
-        assert!(ks < 1.63 / n.sqrt(), "Kolmogorov–Smirnov distance {ks}"); // 1 % level
-    }
-
-    /// B2: jitter survives at the cap, and the cap holds after jitter.
-    #[test]
-    fn at_the_cap_delays_still_vary_and_never_exceed_it() {
-        let (backoff, mut rng) = (backoff(100, 1_000), Rng::new(5));
-        let delays: Vec<_> = (0..1_000).map(|_| backoff.delay(20, &mut rng)).collect();
-        assert!(delays.iter().all(|&d| d <= Duration::from_secs(1)));
-        let mean = delays.iter().map(Duration::as_secs_f64).sum::<f64>() / 1_000.0;
-        let square = |d: &Duration| (d.as_secs_f64() - mean).powi(2);
-        let variance = delays.iter().map(square).sum::<f64>() / 1_000.0;
-        assert!((0.06..0.11).contains(&variance), "variance {variance}, uniform has 1/12");
-    }
-
-    /// B6: the attempts at which shifts and multiplications overflow elsewhere.
-    #[test]
-    fn no_attempt_number_overflows() {
-        for n in [0, 1, 31, 32, 33, 63, 64, 65, 1_024, u32::MAX] {
-            assert!(backoff(100, 20_000).longest(n) <= Duration::from_secs(20), "retry {n}");
-        }
-        let endless = Spec { cap: Duration::MAX, ..Spec::default() };
-        let longest = Backoff::new(endless).unwrap().longest(u32::MAX);
-        assert_eq!(longest, Duration::from_nanos(u64::MAX));
-    }
-
-    #[test]
-    fn nonsense_is_refused_with_the_field_and_the_fix() {
-        let spec = Spec::default();
-        let nonsense = [
-            Spec { base: Duration::ZERO, ..spec },
-            Spec { factor: 0.5, ..spec },
-            Spec { factor: f64::NAN, ..spec },
-            Spec { cap: Duration::from_millis(1), ..spec },
-        ];
-        for spec in nonsense {
-            let message = Backoff::new(spec).unwrap_err().to_string();
-            assert!(message.starts_with("backoff.") && message.contains("write"), "{message}");
-        }
-    }
-}
+#[path = "backoff_tests.rs"]
+mod tests;

@@ -156,6 +156,8 @@ pub struct Call {
     replayable: bool,
     /// Attempts made so far.
     attempts: u32,
+    /// The backoff before the last retry.
+    waited: Duration,
     open: [Option<Open>; SLOTS],
     ticket: Option<Ticket>,
     paid: Option<Paid>,
@@ -176,6 +178,7 @@ impl Call {
             repeatable: false,
             replayable: true,
             attempts: 0,
+            waited: Duration::ZERO,
             open: [None, None],
             ticket: None,
             paid: None,
@@ -418,7 +421,7 @@ impl Call {
 
     /// Every reason not to try again; the budget is asked last, before the wait.
     fn plan(
-        &self,
+        &mut self,
         now: Time,
         failure: &Failure,
         upstream: &mut Upstream,
@@ -450,7 +453,7 @@ impl Call {
 
     /// Never before the upstream's hint; the spread comes after it.
     fn wake_at(
-        &self,
+        &mut self,
         now: Time,
         failure: &Failure,
         upstream: &mut Upstream,
@@ -460,10 +463,11 @@ impl Call {
         {
             return Err(Reason::HintTooLong);
         }
-        let backoff = self.policy.backoff.delay(self.attempts.max(1), upstream.rng());
+        let retry = self.attempts.max(1);
+        self.waited = self.policy.backoff.delay(retry, self.waited, upstream.rng());
         let not_before = upstream.not_before();
         let held_until = failure.hint.map_or(not_before, |hint| not_before.max(now + hint));
-        Ok(held_until.max(now) + backoff)
+        Ok(held_until.max(now) + self.waited)
     }
 
     fn finish(&mut self, answer: Answer, reason: Option<Reason>, retry_at: Option<Time>) -> Step {

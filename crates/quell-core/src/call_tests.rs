@@ -378,4 +378,31 @@ fn a_degraded_upstream_or_an_unsafe_request_is_not_hedged() {
     drop(held);
     while world.upstream.pay(now).is_ok() {}
     assert!(matches!(world.step(&mut call, first.hedge_at.unwrap(), Input::HedgeDue), Step::Await));
+
+/// B5: decorrelated jitter can only grow if the call remembers the wait before.
+#[test]
+fn every_wait_of_a_call_is_drawn_from_the_one_before() {
+    let mut world = World::with_budget(100_000);
+    let jitter = crate::backoff::Jitter::Decorrelated;
+    let backoff = crate::backoff::Spec { jitter, ..crate::backoff::Spec::default() };
+    let timeout = Duration::from_secs(3_600);
+    let spec = PolicySpec { attempts: 5, timeout, backoff, ..PolicySpec::library() };
+    world.policy = Policy::new(spec).unwrap();
+    let mut longest = Duration::ZERO;
+    for _ in 0..200 {
+        let (mut now, mut before) = (Time::ZERO, backoff.base);
+        let (mut call, mut step) = world.failed(now, Failure::of(Fault::Server));
+        for _ in 2..spec.attempts {
+            let until = sleeps(step);
+            let wait = until.since(now);
+            assert!((backoff.base..=3 * before).contains(&wait), "{wait:?} after {before:?}");
+            (now, before, longest) = (until, wait, longest.max(wait));
+            let send = sends(world.step(&mut call, now, Input::Woke));
+            call.sent(send.slot);
+            let outcome = Outcome::Failed(Failure::of(Fault::Server));
+            step = world.step(&mut call, now, Input::Ended { slot: send.slot, outcome });
+        }
+        call.abandon(now, &mut world.upstream, &mut world.wake);
+    }
+    assert!(longest > 9 * backoff.base, "{longest:?}");
 }

@@ -64,8 +64,8 @@ impl PolicySpec {
             per_try_timeout: Some(Duration::from_secs(5)),
             backoff: backoff::Spec {
                 base: Duration::from_millis(50),
-                factor: 2.0,
                 cap: Duration::from_secs(1),
+                ..backoff::Spec::default()
             },
             hint_cap: Duration::from_secs(30),
             hedge: None,

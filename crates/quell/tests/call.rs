@@ -170,7 +170,7 @@ async fn a_hint_beyond_the_deadline_stops_the_call_at_once() {
 #[test]
 fn on_retry_hears_of_every_retry_with_its_delay_and_cause() {
     let base = 100 * Duration::from_millis(1);
-    let backoff = backoff::Spec { base, factor: 2.0, cap: SECOND };
+    let backoff = backoff::Spec { base, cap: SECOND, ..backoff::Spec::default() };
     let quell = upstream().idempotent().backoff(backoff).build().unwrap();
     let mut heard = Vec::new();
     let call = quell.call_blocking(|attempt| match attempt.number() {

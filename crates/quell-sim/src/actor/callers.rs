@@ -1,5 +1,7 @@
 //! The callers: users who want an answer, wait so long and no longer, and try again.
 
+use core::time::Duration;
+
 use quell_core::{Outcome, Rng, backoff::Backoff};
 
 use crate::{
@@ -13,6 +15,8 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 struct User {
     tries: u32,
+    /// How long it slept before this try.
+    waited: Duration,
     /// The Quell call that serves this try, if there is one.
     call: Option<Key>,
 }
@@ -49,7 +53,7 @@ impl Users {
 impl World {
     /// A user comes, and the next one is on its way.
     pub(crate) fn arrives(&mut self) {
-        let mean = core::time::Duration::from_secs_f64(1.0 / self.scenario.load);
+        let mean = Duration::from_secs_f64(1.0 / self.scenario.load);
         let gap = crate::exponential(mean, &mut self.users.arrivals);
         self.agenda.at(self.now + gap, Event::Arrives);
         self.count(Count::Demand);
@@ -62,7 +66,7 @@ impl World {
             if self.scenario.gateway.is_none() {
                 self.count(Count::Received);
             }
-            self.tries(User { tries: 1, call: None });
+            self.tries(User { tries: 1, waited: Duration::ZERO, call: None });
         }
     }
 
@@ -105,7 +109,7 @@ impl World {
 
     pub(crate) fn resends(&mut self, user: Key) {
         let Some(user) = self.users.all.remove(user) else { return };
-        self.tries(User { tries: user.tries + 1, call: None });
+        self.tries(User { tries: user.tries + 1, call: None, ..user });
     }
 
     /// A try failed: again later, or not at all.
@@ -118,9 +122,9 @@ impl World {
             }
             Callers::Backoff { retries, .. } if user.tries <= retries => {
                 let Some(backoff) = self.users.backoff else { return };
-                let pause = backoff.delay(user.tries, &mut self.users.jitter);
-                let asleep = self.users.all.insert(User { call: None, ..user });
-                self.agenda.at(self.now + pause, Event::Resends(asleep));
+                let waited = backoff.delay(user.tries, user.waited, &mut self.users.jitter);
+                let asleep = self.users.all.insert(User { waited, call: None, ..user });
+                self.agenda.at(self.now + waited, Event::Resends(asleep));
             }
             _ => {}
         }
