@@ -16,6 +16,7 @@ pub mod event;
 pub mod hedge;
 pub mod in_flight;
 pub mod latency;
+pub mod limiter;
 pub mod outcome;
 pub mod patience;
 pub mod queue;
