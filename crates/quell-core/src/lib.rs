@@ -25,6 +25,7 @@ pub mod queue;
 pub mod reason;
 pub mod rng;
 pub mod spec;
+pub mod throttle;
 pub mod time;
 pub mod upstream;
 pub mod window;
