@@ -378,6 +378,7 @@ fn a_degraded_upstream_or_an_unsafe_request_is_not_hedged() {
     drop(held);
     while world.upstream.pay(now).is_ok() {}
     assert!(matches!(world.step(&mut call, first.hedge_at.unwrap(), Input::HedgeDue), Step::Await));
+}
 
 /// B5: decorrelated jitter can only grow if the call remembers the wait before.
 #[test]

@@ -20,7 +20,7 @@ pub(crate) fn line(text: fmt::Arguments<'_>) {
 }
 
 /// Kinds of changes that are told apart when lines are held back.
-const KINDS: usize = 7;
+const KINDS: usize = 8;
 
 /// Writes changes of the upstream's state as they come, and once a second the sum of the rest.
 #[derive(Debug)]
@@ -89,6 +89,7 @@ const NAMES: [&str; KINDS] = [
     "in-flight limit moved",
     "ghost probe",
     "upstream asked to hold back",
+    "endpoint ejected",
 ];
 
 fn kind(change: &Change) -> usize {
@@ -100,6 +101,7 @@ fn kind(change: &Change) -> usize {
         Change::LimitMoved { .. } => 4,
         Change::GhostProbe { .. } => 5,
         Change::HeldBack { .. } => 6,
+        Change::Ejected { .. } => 7,
     }
 }
 
@@ -114,7 +116,7 @@ impl Observe for Log {
             Change::LimitMoved { from, to } => {
                 line(format_args!("{} from {from} to {to}", NAMES[kind]));
             }
-            Change::GhostProbe { endpoint } => {
+            Change::GhostProbe { endpoint } | Change::Ejected { endpoint } => {
                 line(format_args!("{} to endpoint {endpoint}", NAMES[kind]));
             }
             _ => line(format_args!("{}", NAMES[kind])),
