@@ -19,6 +19,7 @@ pub mod keyed;
 pub mod latency;
 pub mod limiter;
 pub mod limiters;
+pub mod lint;
 pub mod outcome;
 pub mod patience;
 pub mod queue;
@@ -29,6 +30,7 @@ pub mod throttle;
 pub mod time;
 pub mod upstream;
 pub mod window;
+pub mod worst;
 
 pub use call::{Answer, Call, Finish, Input, Send, Step};
 pub use event::Event;

@@ -56,6 +56,38 @@ impl PolicySpec {
         }
     }
 
+    /// For calls to language models: slow, dear, and with hints that are meant.
+    pub fn llm() -> Self {
+        Self {
+            attempts: 3,
+            timeout: Duration::from_secs(600),
+            per_try_timeout: Some(Duration::from_secs(60)),
+            backoff: backoff::Spec {
+                base: Duration::from_millis(200),
+                cap: Duration::from_secs(30),
+                ..backoff::Spec::default()
+            },
+            hint_cap: Duration::from_secs(120),
+            hedge: None,
+        }
+    }
+
+    /// For work that nobody waits for.
+    pub fn background() -> Self {
+        Self {
+            attempts: 6,
+            timeout: Duration::from_secs(600),
+            per_try_timeout: Some(Duration::from_secs(30)),
+            backoff: backoff::Spec {
+                base: Duration::from_secs(1),
+                cap: Duration::from_secs(30),
+                ..backoff::Spec::default()
+            },
+            hint_cap: Duration::from_secs(120),
+            hedge: None,
+        }
+    }
+
     /// For a proxy in front of a service.
     pub fn gateway() -> Self {
         Self {
