@@ -38,7 +38,11 @@ use core::time::Duration;
 
 use crate::{
     Admission, Ask, Delivery, Failure, Fault, Outcome, Permit, Policy, Priority, Reason, Refusal,
-    Release, Time, Upstream, Wake, budget::Paid, endpoints::Tried, queue::Ticket,
+    Release, Time, Upstream, Wake,
+    budget::Paid,
+    credit::{Credit, Retries, Sends},
+    endpoints::Tried,
+    queue::Ticket,
 };
 
 /// Attempts of one call that may be open at once: one, and one hedge.
@@ -141,6 +145,8 @@ struct Open {
     permit: Permit,
     paid: Option<Paid>,
     sent: bool,
+    /// Chain credit handed on with it, until it is settled.
+    loan: Option<Retries>,
 }
 
 /// See the [module](self).
@@ -161,6 +167,7 @@ pub struct Call {
     open: [Option<Open>; SLOTS],
     ticket: Option<Ticket>,
     paid: Option<Paid>,
+    credit: Option<Credit>,
     kept: bool,
     over: bool,
 }
@@ -182,6 +189,7 @@ impl Call {
             open: [None, None],
             ticket: None,
             paid: None,
+            credit: None,
             kept: false,
             over: false,
         }
@@ -206,6 +214,32 @@ impl Call {
     /// Whether the request can be sent again in full.
     pub fn set_replayable(&mut self, replayable: bool) {
         self.replayable = replayable;
+    }
+
+    /// The call is part of a chain that shares one credit of retries. Without it the policy's attempts alone count.
+    pub fn set_credit(&mut self, credit: Credit) {
+        self.credit = Some(credit);
+    }
+
+    /// What is left of the chain's credit, and how many sends were made here and below.
+    pub fn credit(&self) -> Option<&Credit> {
+        self.credit.as_ref()
+    }
+
+    /// What the attempt in this slot hands on: its `quell-retry-credit`.
+    pub fn handed_on(&self, slot: u8) -> Option<Retries> {
+        self.open[usize::from(slot)].as_ref()?.loan
+    }
+
+    /// The reply of the attempt in this slot told how many sends it took there and below (`quell-attempts`) and what
+    /// it hands back (`quell-retry-credit`). Say so before [`Input::Ended`]; silence needs no word.
+    pub fn debit(&mut self, slot: u8, below: Sends, returned: Retries) {
+        let open = self.open[usize::from(slot)].as_mut();
+        if let (Some(credit), Some(open)) = (&mut self.credit, open)
+            && let Some(loan) = open.loan.take()
+        {
+            credit.settle(loan, below, returned);
+        }
     }
 
     /// The attempt's first byte goes out: from now on the upstream may act on it.
@@ -346,7 +380,8 @@ impl Call {
         let endpoint = permit.endpoint();
         self.tried = self.tried.with(endpoint);
         let paid = self.paid.take();
-        self.open[slot] = Some(Open { permit, paid, sent: false });
+        let loan = self.credit.as_mut().map(Credit::lend);
+        self.open[slot] = Some(Open { permit, paid, sent: false, loan });
         // Computed here, after queue and sleep: what remains is what is left now.
         let timeout_at = (now + self.policy.per_try).min(self.deadline);
         let hedge_at = self.hedge_at(now, upstream);
@@ -385,6 +420,11 @@ impl Call {
         wake: &mut Vec<Wake>,
     ) -> Step {
         let Some(open) = self.open[usize::from(slot)].take() else { return Step::Await };
+        if let (Some(credit), Some(loan)) = (&mut self.credit, open.loan)
+            && let Outcome::Failed(Failure { delivery: Delivery::NeverSent, .. }) = outcome
+        {
+            credit.unsent(loan);
+        }
         upstream.judge(now, &open.permit, &outcome);
         upstream.release(now, open.permit, if open.sent { how } else { Release::Done }, wake);
         if matches!(outcome, Outcome::Success | Outcome::Abandoned) {
@@ -409,6 +449,9 @@ impl Call {
             Ok((until, paid)) => {
                 self.kept |= failure.code.is_some();
                 self.paid = Some(paid);
+                if let Some(credit) = &mut self.credit {
+                    credit.spend(failure.delivery);
+                }
                 Step::Sleep { until }
             }
             Err(reason) => {
@@ -439,6 +482,9 @@ impl Call {
             if !self.replayable {
                 return Err(Reason::NotReplayable);
             }
+        }
+        if let Some(credit) = &self.credit {
+            credit.allows(failure.delivery)?;
         }
         let until = self.wake_at(now, failure, upstream)?;
         let needs = upstream.p50().unwrap_or(Duration::ZERO);

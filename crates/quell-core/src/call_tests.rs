@@ -407,3 +407,24 @@ fn every_wait_of_a_call_is_drawn_from_the_one_before() {
     }
     assert!(longest > 9 * backoff.base, "{longest:?}");
 }
+
+#[test]
+fn chain_credit_stops_retries_before_the_budget_is_asked() {
+    use crate::credit::{Credit, Received, Retries, Role, Sends};
+    let mut world = World::with_budget(100);
+    let none_left = Some(Received::stranger(Retries::new(0)));
+    for (received, below, reason) in [
+        (none_left, 1, Reason::Interior),
+        (None, 3, Reason::CreditSpent), // both retries were made further down
+    ] {
+        let mut call = world.call(at(0));
+        call.set_credit(Credit::new(Role::Auto, 3, received));
+        let send = sends(world.step(&mut call, at(0), Input::Start));
+        call.sent(send.slot);
+        call.debit(send.slot, Sends::new(below), Retries::new(0));
+        let outcome = Outcome::Failed(BROKEN);
+        let step = world.step(&mut call, at(0), Input::Ended { slot: send.slot, outcome });
+        assert_eq!(finishes(step), (Answer::This, Some(reason)));
+        assert_eq!(world.tokens(at(0)), 100, "nothing was paid");
+    }
+}

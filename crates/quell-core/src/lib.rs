@@ -11,6 +11,7 @@ pub mod backoff;
 pub mod breaker;
 pub mod budget;
 pub mod call;
+pub mod credit;
 pub mod endpoints;
 pub mod event;
 pub mod hedge;
