@@ -15,6 +15,9 @@
 //! assert_eq!(start.since(start + Duration::from_secs(1)), Duration::ZERO);
 //! assert_eq!(start + Duration::MAX, Time::MAX);
 //! ```
+//!
+//! What leaves the process (due times, leases in a store) is a [`Stamp`]: Unix milliseconds, which others can read and
+//! which may step. Nothing inside the process is decided by it, and only hosts' clocks convert between the two.
 
 use core::{ops::Add, time::Duration};
 
@@ -57,6 +60,42 @@ impl Add<Duration> for Time {
     }
 }
 
+/// Unix milliseconds: an instant that other processes understand. It may step, so it saturates as [`Time`] does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Stamp(u64);
+
+impl Stamp {
+    /// The beginning of 1970.
+    pub const ZERO: Self = Self(0);
+    /// Never.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The instant `millis` after the beginning of 1970.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis)
+    }
+
+    /// Milliseconds since the beginning of 1970.
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+
+    /// How long ago `earlier` was; zero if it lies ahead.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Stamp {
+    type Output = Self;
+
+    /// Rounds up to whole milliseconds: what is due is never early.
+    fn add(self, by: Duration) -> Self {
+        let millis = by.as_nanos().div_ceil(1_000_000);
+        Self(self.0.saturating_add(u64::try_from(millis).unwrap_or(u64::MAX)))
+    }
+}
+
 /// Whole nanoseconds of a duration, saturating: 584 years are for ever.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
@@ -76,5 +115,14 @@ mod tests {
     fn duration_max_is_never_and_not_a_panic() {
         assert_eq!(Time::from_nanos(7) + Duration::MAX, Time::MAX);
         assert_eq!(Time::MAX + Duration::MAX, Time::MAX);
+    }
+
+    /// T1, T2.
+    #[test]
+    fn a_stamp_survives_steps_and_rounds_up() {
+        let stamp = Stamp::from_millis(5);
+        assert_eq!(Stamp::ZERO.since(stamp), Duration::ZERO);
+        assert_eq!(stamp + Duration::from_nanos(1), Stamp::from_millis(6));
+        assert_eq!(stamp + Duration::MAX, Stamp::MAX);
     }
 }
