@@ -18,6 +18,7 @@ pub mod hedge;
 pub mod idempotency;
 pub mod in_flight;
 pub mod keyed;
+pub mod ladder;
 pub mod latency;
 pub mod limiter;
 pub mod limiters;
