@@ -20,6 +20,7 @@ pub mod in_flight;
 pub mod keyed;
 pub mod ladder;
 pub mod latency;
+pub mod lease;
 pub mod limiter;
 pub mod limiters;
 pub mod lint;
