@@ -25,7 +25,7 @@ use core::time::Duration;
 
 use crate::{
     Failure, Outcome, Reason, Rng, Time,
-    breaker::{Breaker, Pass, State},
+    breaker::{Breaker, Mode, Pass, State},
     budget::{Paid, Tokens},
     endpoints::{Endpoints, Tried},
     event::{Event, Events},
@@ -161,8 +161,12 @@ pub struct Snapshot {
     pub known: Option<Known>,
     /// How full the retry budget is, from 0 to 1.
     pub budget: f64,
-    /// The breaker.
+    /// The breaker; in report mode, what it would be.
     pub breaker: State,
+    /// What the breaker's decisions mean for traffic.
+    pub breaker_mode: Mode,
+    /// Attempts that were sent although the breaker, in report mode, would have refused them.
+    pub breaker_would_refuse: u64,
     /// Until when the upstream asked retries to hold back; in the past if it did not.
     pub not_before: Time,
 }
@@ -246,7 +250,7 @@ impl Upstream {
     /// An attempt's hold on its slot ends. Whoever can go now, or can wait no longer, is put into `wake`.
     #[inline]
     pub fn release(&mut self, now: Time, permit: Permit, how: Release, wake: &mut Vec<Wake>) {
-        self.breaker.free(&permit.pass);
+        self.breaker.free(now, &permit.pass);
         match how {
             Release::Done | Release::Unsent => self.endpoints.done(permit.endpoint),
             Release::Ghost => self.endpoints.ghost(permit.endpoint, permit.number),
@@ -280,6 +284,16 @@ impl Upstream {
         self.next_wake()
     }
 
+    /// Changes what the breaker's decisions mean, until an instant or for good: for incidents.
+    pub fn set_breaker_mode(&mut self, now: Time, mode: Mode, until: Option<Time>) {
+        let was = self.breaker.state(now);
+        self.breaker.set_mode(now, mode, until);
+        let is = self.breaker.state(now);
+        if is != was && is != State::HalfOpen {
+            self.note_breaker(now, is);
+        }
+    }
+
     /// Pays for a retry, before its wait.
     pub(crate) fn pay(&mut self, now: Time) -> Result<Paid, Reason> {
         let paid = self.budget.take(now);
@@ -297,7 +311,7 @@ impl Upstream {
 
     /// Whether a hedge would make things worse: the breaker is not closed, or the budget below half.
     pub(crate) fn is_degraded(&mut self, now: Time) -> bool {
-        self.breaker.state(now) != State::Closed || self.budget.fill(now) < 0.5
+        self.breaker.applied(now) != State::Closed || self.budget.fill(now) < 0.5
     }
 
     pub(crate) fn latency(&self) -> &Latency {
@@ -306,7 +320,7 @@ impl Upstream {
 
     /// Whether the breaker lets retries through at all.
     pub(crate) fn stops_retries(&mut self, now: Time) -> bool {
-        self.breaker.state(now) != State::Closed
+        self.breaker.applied(now) != State::Closed
     }
 
     pub(crate) fn rng(&mut self) -> &mut Rng {
@@ -339,6 +353,8 @@ impl Upstream {
             known: self.in_flight.known(),
             budget: self.budget.fill(now),
             breaker: self.breaker.state(now),
+            breaker_mode: self.breaker.mode(now),
+            breaker_would_refuse: self.breaker.would_refuse(),
             not_before: self.not_before,
         }
     }
@@ -353,7 +369,11 @@ impl Upstream {
         if !first && now < self.not_before {
             return Err(Refusal { reason: Reason::NotBefore, retry_at: self.not_before });
         }
-        self.breaker.check(now, first, &mut self.rng)
+        let checked = self.breaker.check(now, first, &mut self.rng);
+        if checked.is_err() {
+            self.note_opened(now);
+        }
+        checked
     }
 
     /// What is no success, and is not to slow down what is.
@@ -368,7 +388,7 @@ impl Upstream {
         if let Outcome::Failed(Failure { hint: Some(hint), .. }) = outcome {
             self.hold_back(now, *hint);
         }
-        let good = outcome.is_bad().then_some(false);
+        let good = self.breaker.spec().record.verdict(outcome);
         if self.endpoints.judge(permit.endpoint, good, now) {
             self.events.push(Event::Ejected { endpoint: permit.endpoint });
         }
@@ -470,7 +490,7 @@ impl Upstream {
             wake.push(Wake { ticket, result: Err(self.refuse(now, reason)) });
         }
         // With the breaker not closed nobody's turn will come: all are told at once.
-        let flush = self.breaker.state(now) != State::Closed;
+        let flush = self.breaker.applied(now) != State::Closed;
         while !self.queue.is_empty() {
             let place = self.place(now);
             let next = match place {
@@ -519,6 +539,14 @@ impl Upstream {
             State::Closed => Event::BreakerClosed,
             _ => Event::BreakerOpened { until: self.breaker.next_change().unwrap_or(now) },
         });
+    }
+
+    /// The breaker may have opened because calls have been running for too long.
+    #[cold]
+    fn note_opened(&mut self, now: Time) {
+        if let Some(state) = self.breaker.opened_by_itself() {
+            self.note_breaker(now, state);
+        }
     }
 
     #[cold]

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Failure, Fault, in_flight::Limit};
+use crate::{Failure, Fault, breaker, in_flight::Limit};
 
 const PER_TRY: Duration = Duration::from_secs(5);
 
@@ -302,6 +302,63 @@ fn collect(wake: &mut Vec<Wake>, permits: &mut Vec<Permit>, tickets: &mut Vec<Ti
         tickets.swap_remove(place.expect("a ticket is answered once, and only if it is out"));
         permits.extend(result);
     }
+}
+
+/// X10: in report mode even an open breaker flushes no queue, stops no retry and refuses nobody.
+#[test]
+fn a_breaker_in_report_mode_changes_nothing_for_traffic() {
+    let breaker = breaker::Spec { mode: Mode::Report, ..breaker::Spec::default() };
+    let spec = UpstreamSpec { breaker, in_flight: Limit::Fixed(1), ..UpstreamSpec::gateway() };
+    let mut upstream = Upstream::new(spec, PER_TRY, 1, Time::ZERO).unwrap();
+    open_the_breaker(&mut upstream, at(0));
+    assert!(!upstream.stops_retries(at(1)));
+    let held = go(&mut upstream, at(1));
+    let (ticket, _) = queued(&mut upstream, at(1), &Ask::first(at(1)));
+    let wake = end(&mut upstream, at(2), held, Outcome::Success);
+    assert_eq!((wake.len(), wake[0].ticket, wake[0].result.is_ok()), (1, ticket, true));
+    let snapshot = upstream.snapshot(at(2));
+    assert_eq!((snapshot.breaker_mode, snapshot.breaker_would_refuse), (Mode::Report, 2));
+}
+
+/// C13: calls that hang open it before any of them ends, and that is told.
+#[test]
+fn hung_calls_open_the_breaker_while_they_run() {
+    let spec = UpstreamSpec { breaker: breaker::Spec::classic(), ..UpstreamSpec::library() };
+    let mut upstream = Upstream::new(spec, PER_TRY, 1, Time::ZERO).unwrap();
+    let hung: Vec<_> = (0..10).map(|_| go(&mut upstream, at(0))).collect();
+    assert_eq!(refused(&mut upstream, at(2_000), &Ask::first(at(2_000))), Reason::BreakerOpen);
+    assert!(
+        matches!(upstream.next_event(), Some(Event::BreakerOpened { until }) if until > at(17_000))
+    );
+    for permit in hung {
+        upstream.release(at(2_001), permit, Release::Ghost, &mut Vec::new());
+    }
+}
+
+#[test]
+fn what_the_breaker_records_is_its_own_list() {
+    let ignore = breaker::record::List::of(&[500], &[]).unwrap();
+    let record = breaker::record::Record { ignore, ..Default::default() };
+    let breaker = breaker::Spec { record, ..breaker::Spec::default() };
+    let spec = UpstreamSpec { breaker, ..UpstreamSpec::library() };
+    let mut upstream = Upstream::new(spec, PER_TRY, 1, Time::ZERO).unwrap();
+    for _ in 0..100 {
+        let permit = go(&mut upstream, at(0));
+        end(&mut upstream, at(0), permit, server_fault());
+    }
+    assert_eq!(upstream.snapshot(at(0)).breaker, State::Closed);
+}
+
+#[test]
+fn forcing_the_breaker_is_told_and_ends_by_itself() {
+    let mut upstream = upstream(Limit::Fixed(8), 0);
+    upstream.set_breaker_mode(at(0), Mode::ForcedOpen, Some(at(60_000)));
+    assert_eq!(upstream.next_event(), Some(Event::BreakerOpened { until: at(60_000) }));
+    assert_eq!(refused(&mut upstream, at(59_999), &Ask::first(at(59_999))), Reason::BreakerOpen);
+    assert_eq!(upstream.snapshot(at(60_000)).breaker, State::HalfOpen);
+    upstream.set_breaker_mode(at(60_000), Mode::ForcedClosed, None);
+    assert_eq!(upstream.next_event(), Some(Event::BreakerClosed));
+    let _ = go(&mut upstream, at(60_000));
 }
 
 proptest! {

@@ -28,7 +28,7 @@ struct Bucket {
 }
 
 /// See the [module](self).
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Window {
     buckets: [Bucket; BUCKETS],
     current: usize,

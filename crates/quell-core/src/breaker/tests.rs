@@ -105,14 +105,14 @@ fn a_cancelled_probe_gives_no_verdict_and_frees_only_its_own_slot() {
     let (mut breaker, mut rng) = opened(at(0));
     let now = at(0) + OPEN;
     let passes: Vec<_> = (0..3).map(|_| probe(&mut breaker, now, &mut rng).unwrap()).collect();
-    breaker.free(&passes[1]);
-    breaker.free(&passes[1]);
+    breaker.free(now, &passes[1]);
+    breaker.free(now, &passes[1]);
     assert_eq!(breaker.state(now), State::HalfOpen);
     let next = probe(&mut breaker, now + OPEN / 4, &mut rng).unwrap();
     assert!(probe(&mut breaker, now + OPEN / 4, &mut rng).is_err());
-    breaker.free(&passes[1]); // its slot belongs to `next` by now
+    breaker.free(now, &passes[1]); // its slot belongs to `next` by now
     assert!(probe(&mut breaker, now + OPEN / 4, &mut rng).is_err());
-    breaker.free(&next);
+    breaker.free(now, &next);
     assert!(probe(&mut breaker, now + OPEN / 4, &mut rng).is_ok());
 }
 
@@ -128,8 +128,19 @@ fn a_slot_returns_to_its_own_cycle_only() {
     for _ in 0..3 {
         let _ = probe(&mut breaker, later, &mut rng).unwrap();
     }
-    breaker.free(&slow);
+    breaker.free(later, &slow);
     assert!(probe(&mut breaker, later, &mut rng).is_err());
+}
+
+/// C7: judged, then released, as every attempt is; in between its slot may have gone to another in the same instant.
+#[test]
+fn a_probe_that_is_released_after_its_verdict_does_not_free_the_next_one() {
+    let (mut breaker, mut rng) = opened(at(0));
+    let passes: Vec<_> = (0..3).map(|_| probe(&mut breaker, at(500), &mut rng).unwrap()).collect();
+    assert_eq!(breaker.judge(at(500), &passes[0], None, &mut rng), None);
+    let _next = probe(&mut breaker, at(500), &mut rng).unwrap();
+    breaker.free(at(500), &passes[0]);
+    assert_eq!(probe(&mut breaker, at(500), &mut rng).unwrap_err(), Reason::ProbeLimit);
 }
 
 /// C9.
@@ -189,7 +200,7 @@ fn ignored_outcomes_neither_open_nor_close_it() {
         let pass = breaker.take(at(0));
         assert_eq!(breaker.judge(at(0), &pass, None, &mut rng), None);
     }
-    assert_eq!(breaker.window.total(), 0);
+    assert_eq!(breaker.failures.window.total(), 0);
 }
 
 #[test]
