@@ -28,6 +28,7 @@ use core::time::Duration;
 
 use crate::{Reason, Refusal, Rng, Time, time::nanos};
 
+pub mod keyed;
 mod mode;
 mod probes;
 pub mod record;
@@ -35,6 +36,7 @@ mod slow;
 mod spec;
 mod tally;
 
+pub use keyed::Keyed;
 pub use spec::{Invalid, Mode, Over, Spec};
 
 use self::{mode::Control, probes::Probes, slow::Slow, tally::Tally};
