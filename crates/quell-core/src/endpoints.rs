@@ -211,16 +211,12 @@ impl Endpoints {
     /// What an attempt said of its endpoint. True if the endpoint was ejected for it.
     #[inline]
     pub fn judge(&mut self, endpoint: u16, good: Option<bool>, now: Time) -> bool {
-        match (self.ejection, good) {
-            (Some(ejection), Some(good)) if self.all.len() > 1 => {
-                self.judge_of_many(usize::from(endpoint), good, ejection, now)
-            }
-            _ => false,
-        }
+        self.all.len() > 1 && self.judge_of_many(usize::from(endpoint), good, now)
     }
 
     #[inline(never)]
-    fn judge_of_many(&mut self, index: usize, good: bool, ejection: Ejection, now: Time) -> bool {
+    fn judge_of_many(&mut self, index: usize, good: Option<bool>, now: Time) -> bool {
+        let (Some(ejection), Some(good)) = (self.ejection, good) else { return false };
         let others = |(i, e): (usize, &Endpoint)| i != index && e.ejected_until <= now;
         let another_is_left = self.all.iter().enumerate().any(others);
         let endpoint = &mut self.all[index];
