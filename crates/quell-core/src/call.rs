@@ -39,7 +39,7 @@ use core::time::Duration;
 use crate::{
     Admission, Ask, Delivery, Failure, Fault, Outcome, Permit, Policy, Priority, Reason, Refusal,
     Release, Time, Upstream, Wake,
-    budget::Paid,
+    budget::{Receipt, purse::Child},
     credit::{Credit, Retries, Sends},
     endpoints::Tried,
     queue::Ticket,
@@ -143,7 +143,6 @@ pub enum Answer {
 #[derive(Debug)]
 struct Open {
     permit: Permit,
-    paid: Option<Paid>,
     sent: bool,
     /// Chain credit handed on with it, until it is settled.
     loan: Option<Retries>,
@@ -158,6 +157,7 @@ pub struct Call {
     told: bool,
     priority: Priority,
     tried: Tried,
+    child: Child,
     repeatable: bool,
     replayable: bool,
     /// Attempts made so far.
@@ -166,7 +166,9 @@ pub struct Call {
     waited: Duration,
     open: [Option<Open>; SLOTS],
     ticket: Option<Ticket>,
-    paid: Option<Paid>,
+    /// What was paid for the next attempt, and for those that are open: apart from them, for hardly any has.
+    paid: Option<Receipt>,
+    open_paid: [Option<Receipt>; SLOTS],
     credit: Option<Credit>,
     kept: bool,
     over: bool,
@@ -182,6 +184,7 @@ impl Call {
             told: false,
             priority: Priority::Default,
             tried: Tried::default(),
+            child: Child::NONE,
             repeatable: false,
             replayable: true,
             attempts: 0,
@@ -190,6 +193,7 @@ impl Call {
             ticket: None,
             paid: None,
             credit: None,
+            open_paid: [None, None],
             kept: false,
             over: false,
         }
@@ -204,6 +208,12 @@ impl Call {
     /// How important the call is.
     pub fn set_priority(&mut self, priority: Priority) {
         self.priority = priority;
+    }
+
+    /// Whose retries it counts among, if a route or tenant has a budget of its own within the upstream's.
+    /// See [`Upstream::child`].
+    pub fn set_child(&mut self, child: Child) {
+        self.child = child;
     }
 
     /// Whether the request may safely reach the upstream twice.
@@ -272,9 +282,7 @@ impl Call {
             Input::Start => self.ask(now, upstream),
             Input::Woke => self.ask(now, upstream),
             Input::NotKept => {
-                if let Some(paid) = self.paid.take() {
-                    upstream.refund(paid);
-                }
+                self.give_back(now, upstream);
                 self.finish(Answer::This, Some(Reason::NotReplayable), None)
             }
             Input::HedgeDue => self.hedge(now, upstream),
@@ -284,7 +292,7 @@ impl Call {
             }
             Input::Refused(refusal) => {
                 self.ticket = None;
-                self.refused(refusal, upstream)
+                self.refused(now, refusal, upstream)
             }
             Input::Ended { slot, outcome } => {
                 self.end(now, slot, outcome, Release::Done, upstream, wake)
@@ -308,19 +316,18 @@ impl Call {
         if let Some(ticket) = self.ticket.take() {
             upstream.leave(ticket);
         }
-        if let Some(paid) = self.paid.take() {
-            upstream.refund(paid);
-        }
+        self.give_back(now, upstream);
         self.let_go(now, upstream, wake);
         upstream.gave_up(now, self.since);
     }
 
     /// Lets go of every open attempt: what was not sent goes back, what was sent becomes a ghost.
     fn let_go(&mut self, now: Time, upstream: &mut Upstream, wake: &mut Vec<Wake>) {
-        for open in self.open.iter_mut().filter_map(Option::take) {
+        for (open, paid) in self.open.iter_mut().zip(&mut self.open_paid) {
+            let (Some(open), paid) = (open.take(), paid.take()) else { continue };
             let how = if open.sent { Release::Ghost } else { Release::Unsent };
-            if let (false, Some(paid)) = (open.sent, open.paid) {
-                upstream.refund(paid);
+            if let (false, Some(paid)) = (open.sent, paid) {
+                upstream.refund(now, paid);
             }
             upstream.release(now, open.permit, how, wake);
         }
@@ -345,7 +352,7 @@ impl Call {
                 self.ticket = Some(ticket);
                 Step::Enqueue { ticket, until }
             }
-            Admission::No(refusal) => self.refused(refusal, upstream),
+            Admission::No(refusal) => self.refused(now, refusal, upstream),
         }
     }
 
@@ -361,16 +368,15 @@ impl Call {
         if !allowed {
             return Step::Await;
         }
-        let Ok(paid) = upstream.pay(now) else { return Step::Await };
+        // Whatever makes the first attempt slow, a hedge is paid for as a retry after a timeout would be.
+        let Ok(paid) = upstream.pay(now, Fault::Timeout, self.child) else { return Step::Await };
         self.paid = Some(paid);
         match upstream.admit(now, &self.next()) {
             Admission::Go(permit) => return self.launch(now, permit, upstream),
             Admission::Queued(ticket, _) => drop(upstream.leave(ticket)),
             Admission::No(_) => {}
         }
-        if let Some(paid) = self.paid.take() {
-            upstream.refund(paid);
-        }
+        self.give_back(now, upstream);
         Step::Await
     }
 
@@ -379,9 +385,11 @@ impl Call {
         let slot = self.open.iter().position(Option::is_none).unwrap_or(0);
         let endpoint = permit.endpoint();
         self.tried = self.tried.with(endpoint);
-        let paid = self.paid.take();
+        if self.paid.is_some() {
+            self.open_paid[slot] = self.paid.take();
+        }
         let loan = self.credit.as_mut().map(Credit::lend);
-        self.open[slot] = Some(Open { permit, paid, sent: false, loan });
+        self.open[slot] = Some(Open { permit, sent: false, loan });
         // Computed here, after queue and sleep: what remains is what is left now.
         let timeout_at = (now + self.policy.per_try).min(self.deadline);
         let hedge_at = self.hedge_at(now, upstream);
@@ -402,10 +410,8 @@ impl Call {
         Some(now + hedge.delay(upstream.latency())?)
     }
 
-    fn refused(&mut self, refusal: Refusal, upstream: &mut Upstream) -> Step {
-        if let Some(paid) = self.paid.take() {
-            upstream.refund(paid);
-        }
+    fn refused(&mut self, now: Time, refusal: Refusal, upstream: &mut Upstream) -> Step {
+        self.give_back(now, upstream);
         let answer = if self.kept { Answer::Kept } else { Answer::Refusal };
         self.finish(answer, Some(refusal.reason), Some(refusal.retry_at))
     }
@@ -426,6 +432,12 @@ impl Call {
             credit.unsent(loan);
         }
         upstream.judge(now, &open.permit, &outcome);
+        if self.child != Child::NONE {
+            upstream.judge_child(now, self.child, &outcome);
+        }
+        if self.open_paid[usize::from(slot)].is_some() {
+            self.settle(now, slot, &outcome, upstream);
+        }
         upstream.release(now, open.permit, if open.sent { how } else { Release::Done }, wake);
         if matches!(outcome, Outcome::Success | Outcome::Abandoned) {
             // The loser of a hedge: its slot is free or a ghost, and nothing is judged by it.
@@ -440,6 +452,22 @@ impl Call {
                 self.attempts -= 1; // coming back when asked to burns no attempt
                 self.after(now, Failure::of(Fault::Overload).with_hint(after), upstream)
             }
+        }
+    }
+
+    /// The attempt that was paid for will not be made.
+    fn give_back(&mut self, now: Time, upstream: &mut Upstream) {
+        if let Some(paid) = self.paid.take() {
+            upstream.refund(now, paid);
+        }
+    }
+
+    /// What was paid for an attempt that has ended is spent, unless success is worth something.
+    #[cold]
+    fn settle(&mut self, now: Time, slot: u8, outcome: &Outcome, upstream: &mut Upstream) {
+        let paid = self.open_paid[usize::from(slot)].take();
+        if let (Outcome::Success, Some(paid)) = (outcome, paid) {
+            upstream.retried_well(now, paid);
         }
     }
 
@@ -468,7 +496,7 @@ impl Call {
         now: Time,
         failure: &Failure,
         upstream: &mut Upstream,
-    ) -> Result<(Time, Paid), Reason> {
+    ) -> Result<(Time, Receipt), Reason> {
         if !failure.retryable {
             return Err(Reason::NotRetryable);
         }
@@ -494,7 +522,7 @@ impl Call {
         if upstream.stops_retries(now) {
             return Err(Reason::BreakerOpen);
         }
-        Ok((until, upstream.pay(now)?))
+        Ok((until, upstream.pay(now, failure.fault, self.child)?))
     }
 
     /// Never before the upstream's hint; the spread comes after it.

@@ -23,7 +23,7 @@ impl World {
     }
 
     fn with_budget(max: u32) -> Self {
-        let budget = tokens::Spec { max, ratio: 0.1, refill: None };
+        let budget = tokens::Spec { max, ..tokens::Spec::default() }.into();
         // The breaker is not the subject here: it never has enough calls.
         let breaker =
             crate::breaker::Spec { min_calls: u32::MAX, ..crate::breaker::Spec::default() };
@@ -376,7 +376,7 @@ fn a_degraded_upstream_or_an_unsafe_request_is_not_hedged() {
     assert_eq!(world.upstream.snapshot(now).queued, 0, "a hedge waits in no queue");
     assert_eq!(world.tokens(now), 100, "and gets its token back");
     drop(held);
-    while world.upstream.pay(now).is_ok() {}
+    while world.upstream.pay(now, Fault::Server, Child::NONE).is_ok() {}
     assert!(matches!(world.step(&mut call, first.hedge_at.unwrap(), Input::HedgeDue), Step::Await));
 }
 

@@ -226,7 +226,7 @@ impl Chain {
 
 fn unbounded(policy: Policy) -> Upstream {
     let spec = UpstreamSpec {
-        budget: tokens::Spec { max: 1_000_000, ..tokens::Spec::default() },
+        budget: tokens::Spec { max: 1_000_000, ..tokens::Spec::default() }.into(),
         breaker: breaker::Spec { min_calls: u32::MAX, ..breaker::Spec::default() },
         ..UpstreamSpec::library()
     };

@@ -19,6 +19,7 @@ use core::time::Duration;
 
 use crate::{
     backoff::{Backoff, Jitter, Shape},
+    budget,
     spec::{PolicySpec, UpstreamSpec},
 };
 
@@ -139,12 +140,24 @@ pub fn lint(policy: &PolicySpec, upstream: &UpstreamSpec, kind: Kind) -> Vec<Lin
         "the first attempt can take all the time, and nothing is left for a retry",
         "write less than timeout, such as timeout ÷ attempts",
     );
-    lints.extend(budget(upstream));
+    lints.extend(budget_lints(upstream));
     lints
 }
 
-fn budget(upstream: &UpstreamSpec) -> Vec<Lint> {
-    let (max, ratio) = (upstream.budget.max, upstream.budget.ratio);
+fn budget_lints(upstream: &UpstreamSpec) -> Vec<Lint> {
+    let tokens = match upstream.budget {
+        budget::Spec::Tokens(tokens) => tokens,
+        budget::Spec::Unlimited => {
+            return vec![Lint {
+                field: "budget",
+                value: "unlimited".to_owned(),
+                why: "nothing bounds the load that retries add",
+                fix: "write kind = \"tokens\", max = 100, ratio = 0.1",
+            }];
+        }
+        _ => return Vec::new(), // chosen with care, or a preset
+    };
+    let (max, ratio) = (tokens.max, tokens.ratio);
     let lint = |field, value, why, fix| Lint { field, value, why, fix };
     let mut lints = Vec::new();
     if max < 10 {
@@ -159,7 +172,7 @@ fn budget(upstream: &UpstreamSpec) -> Vec<Lint> {
         let why = "retries may outnumber successes";
         lints.push(lint("budget.ratio", ratio.to_string(), why, "write at most 1; 0.1 is usual"));
     }
-    if ratio < 0.01 && upstream.budget.refill.is_none() {
+    if ratio < 0.01 && tokens.refill.is_none() {
         let why = "once empty it takes more than a hundred successes to pay for one retry";
         lints.push(lint(
             "budget.ratio",
@@ -200,8 +213,8 @@ mod tests {
             change(&mut policy.backoff);
             fields(&policy, &upstream)
         };
-        let budget = |max, ratio| {
-            let budget = tokens::Spec { max, ratio, ..tokens::Spec::default() };
+        let tokens = |max, ratio| {
+            let budget = tokens::Spec { max, ratio, ..tokens::Spec::default() }.into();
             fields(&policy, &UpstreamSpec { budget, ..upstream })
         };
         assert_eq!(fields(&PolicySpec { attempts: 6, ..policy }, &upstream), ["attempts"]);
@@ -213,10 +226,12 @@ mod tests {
         assert_eq!(backoff(|b| b.shape = Shape::Exponential { factor: 4.1 }), ["backoff.factor"]);
         assert_eq!(backoff(|b| b.shape = Shape::Exponential { factor: 1.4 }), ["backoff.factor"]);
         assert_eq!(backoff(|b| b.jitter = Jitter::None), ["backoff.jitter"]);
-        assert_eq!(budget(9, 0.1), ["budget.max"]);
-        assert_eq!(budget(1_001, 0.1), ["budget.max"]);
-        assert_eq!(budget(100, 1.01), ["budget.ratio"]);
-        assert_eq!(budget(100, 0.009), ["budget.ratio"]);
+        assert_eq!(tokens(9, 0.1), ["budget.max"]);
+        assert_eq!(tokens(1_001, 0.1), ["budget.max"]);
+        assert_eq!(tokens(100, 1.01), ["budget.ratio"]);
+        assert_eq!(tokens(100, 0.009), ["budget.ratio"]);
+        let unlimited = UpstreamSpec { budget: budget::Spec::Unlimited, ..upstream };
+        assert_eq!(fields(&policy, &unlimited), ["budget"]);
         let hasty = PolicySpec { per_try_timeout: Some(policy.timeout), ..policy };
         assert_eq!(fields(&hasty, &upstream), ["per_try_timeout"]);
         let long = PolicySpec { timeout: Duration::from_millis(500), ..policy };

@@ -18,8 +18,7 @@ use core::time::Duration;
 
 use crate::{
     backoff::{self, Backoff},
-    breaker,
-    budget::tokens,
+    breaker, budget,
     endpoints::{self, Ejection},
     hedge::Hedge,
     in_flight::{self, Limit},
@@ -109,7 +108,9 @@ impl PolicySpec {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct UpstreamSpec {
     /// What retries may cost.
-    pub budget: tokens::Spec,
+    pub budget: budget::Spec,
+    /// What the retries of one route or tenant may cost within that; `None` for no more than all others.
+    pub children: Option<budget::Spec>,
     /// When to stop asking.
     pub breaker: breaker::Spec,
     /// How much may be under way.
@@ -128,7 +129,8 @@ impl UpstreamSpec {
     /// For calls made from inside a service: no in-flight limit unless asked for.
     pub fn library() -> Self {
         Self {
-            budget: tokens::Spec::default(),
+            budget: budget::Spec::default(),
+            children: None,
             breaker: breaker::Spec::default(),
             in_flight: Limit::Off,
             queue: 64,
@@ -168,9 +170,9 @@ pub enum Invalid {
     /// See [`backoff::Invalid`].
     #[error(transparent)]
     Backoff(#[from] backoff::Invalid),
-    /// See [`tokens::Invalid`].
+    /// See [`budget::Invalid`].
     #[error(transparent)]
-    Budget(#[from] tokens::Invalid),
+    Budget(#[from] budget::Invalid),
     /// See [`breaker::Invalid`].
     #[error(transparent)]
     Breaker(#[from] breaker::Invalid),

@@ -24,9 +24,12 @@
 use core::time::Duration;
 
 use crate::{
-    Failure, Outcome, Reason, Rng, Time,
+    Failure, Fault, Outcome, Reason, Rng, Time,
     breaker::{Breaker, Mode, Pass, State},
-    budget::{Paid, Tokens},
+    budget::{
+        self, Purse, Receipt,
+        purse::{Change, Changes, Child},
+    },
     endpoints::{Endpoints, Tried},
     event::{Event, Events},
     in_flight::{InFlight, Known},
@@ -161,6 +164,8 @@ pub struct Snapshot {
     pub known: Option<Known>,
     /// How full the retry budget is, from 0 to 1.
     pub budget: f64,
+    /// The retry budget in full.
+    pub retries: budget::Snapshot,
     /// The breaker; in report mode, what it would be.
     pub breaker: State,
     /// What the breaker's decisions mean for traffic.
@@ -176,9 +181,7 @@ pub struct Snapshot {
 pub struct Upstream {
     rng: Rng,
     breaker: Breaker,
-    budget: Tokens,
-    /// Said that the budget is empty, and not yet that it recovered.
-    exhausted: bool,
+    purse: Purse,
     in_flight: InFlight,
     told_limit: u32,
     endpoints: Endpoints,
@@ -202,8 +205,7 @@ impl Upstream {
         Ok(Self {
             rng: Rng::new(seed),
             breaker: Breaker::new(spec.breaker, now)?,
-            budget: Tokens::new(spec.budget, now)?,
-            exhausted: false,
+            purse: Purse::new(spec.budget, spec.children, now)?,
             told_limit: in_flight.limit(),
             in_flight,
             endpoints: Endpoints::new(spec.endpoints, spec.ejection, now)?,
@@ -237,10 +239,8 @@ impl Upstream {
         self.endpoints.answered(permit.endpoint, permit.number, now);
         self.endpoints.judge(permit.endpoint, Some(true), now);
         self.served(now, permit);
-        self.budget.earn();
-        if self.exhausted {
-            self.note_budget();
-        }
+        let changes = self.purse.earn(now);
+        self.note_budget(changes);
         self.latency.record(now, now.since(permit.sent_at));
         if let Some(state) = self.breaker.judge(now, &permit.pass, Some(true), &mut self.rng) {
             self.note_breaker(now, state);
@@ -294,24 +294,61 @@ impl Upstream {
         }
     }
 
-    /// Pays for a retry, before its wait.
-    pub(crate) fn pay(&mut self, now: Time) -> Result<Paid, Reason> {
-        let paid = self.budget.take(now);
-        if paid.is_err() && !self.exhausted {
-            self.exhausted = true;
-            self.events.push(Event::BudgetExhausted);
+    /// Whose retries are to count together within the upstream's budget, by the name of a route or tenant: find it once,
+    /// it stays the same.
+    pub fn child(&mut self, now: Time, key: u64) -> Child {
+        self.purse.child(now, key)
+    }
+
+    /// Fills the retry budget as at the start, and those within it.
+    pub fn reset_budget(&mut self, now: Time) {
+        let changes = self.purse.reset(now);
+        self.note_budget(changes);
+    }
+
+    /// The retry budgets of routes or tenants, by their names; all that came too late for one are under `None`.
+    pub fn child_budgets(
+        &self,
+        now: Time,
+    ) -> impl Iterator<Item = (Option<u64>, budget::Snapshot)> {
+        self.purse.children(now)
+    }
+
+    /// What an attempt came to, for the route's or tenant's own budget: after [`Upstream::judge`], which is for all.
+    #[cold]
+    pub(crate) fn judge_child(&mut self, now: Time, child: Child, outcome: &Outcome) {
+        if matches!(outcome, Outcome::Success) {
+            self.purse.earn_child(now, child);
+        } else if outcome.is_retryable() {
+            self.purse.failed_child(now, child);
         }
+    }
+
+    /// Pays for a retry after such a failure, before its wait.
+    #[cold]
+    pub(crate) fn pay(&mut self, now: Time, fault: Fault, child: Child) -> Result<Receipt, Reason> {
+        let (paid, changes) = self.purse.take(now, child, fault, &mut self.rng);
+        self.note_budget(changes);
         paid
     }
 
     /// Takes back what was paid for a retry that was never sent.
-    pub(crate) fn refund(&mut self, paid: Paid) {
-        self.budget.refund(paid);
+    #[cold]
+    pub(crate) fn refund(&mut self, now: Time, paid: Receipt) {
+        let changes = self.purse.refund(now, paid);
+        self.note_budget(changes);
+    }
+
+    /// A retry that was paid for succeeded.
+    #[cold]
+    pub(crate) fn retried_well(&mut self, now: Time, paid: Receipt) {
+        let changes = self.purse.retried_well(now, paid);
+        self.note_budget(changes);
     }
 
     /// Whether a hedge would make things worse: the breaker is not closed, or the budget below half.
     pub(crate) fn is_degraded(&mut self, now: Time) -> bool {
-        self.breaker.applied(now) != State::Closed || self.budget.fill(now) < 0.5
+        self.breaker.applied(now) != State::Closed || self.purse.parent().fill(now) < 0.5
     }
 
     pub(crate) fn latency(&self) -> &Latency {
@@ -351,7 +388,8 @@ impl Upstream {
             queued: self.queue.len(),
             patience: self.in_flight.patience(),
             known: self.in_flight.known(),
-            budget: self.budget.fill(now),
+            budget: self.purse.parent().fill(now),
+            retries: self.purse.parent().snapshot(now),
             breaker: self.breaker.state(now),
             breaker_mode: self.breaker.mode(now),
             breaker_would_refuse: self.breaker.would_refuse(),
@@ -387,6 +425,9 @@ impl Upstream {
         }
         if let Outcome::Failed(Failure { hint: Some(hint), .. }) = outcome {
             self.hold_back(now, *hint);
+        }
+        if outcome.is_retryable() {
+            self.purse.failed(now);
         }
         let good = self.breaker.spec().record.verdict(outcome);
         if self.endpoints.judge(permit.endpoint, good, now) {
@@ -549,11 +590,12 @@ impl Upstream {
         }
     }
 
-    #[cold]
-    fn note_budget(&mut self) {
-        if !self.budget.is_empty() {
-            self.exhausted = false;
-            self.events.push(Event::BudgetRecovered);
+    #[inline]
+    fn note_budget(&mut self, changes: Changes) {
+        match changes.parent {
+            None => {}
+            Some(Change::Exhausted) => self.events.push(Event::BudgetExhausted),
+            Some(Change::Recovered) => self.events.push(Event::BudgetRecovered),
         }
     }
 

@@ -22,8 +22,7 @@
 use std::{sync::Arc, time::Duration};
 
 use quell_core::{
-    Policy, backoff, breaker,
-    budget::tokens,
+    Policy, backoff, breaker, budget,
     in_flight::Limit,
     spec::{Invalid, PolicySpec, UpstreamSpec},
 };
@@ -83,8 +82,8 @@ impl Builder {
     }
 
     /// What retries may cost; 100 tokens, a tenth earned per success, unless said.
-    pub fn budget(mut self, budget: tokens::Spec) -> Self {
-        self.spec.budget = budget;
+    pub fn budget(mut self, budget: impl Into<budget::Spec>) -> Self {
+        self.spec.budget = budget.into();
         self
     }
 

@@ -15,7 +15,7 @@ fn budgeted(max: u32, ratio: f64) -> Builder {
     Quell::upstream("u")
         .attempts(2)
         .idempotent()
-        .budget(tokens::Spec { max, ratio, refill: None })
+        .budget(tokens::Spec { max, ratio, ..tokens::Spec::default() })
         .breaker(breaker::Spec { min_calls: u32::MAX, ..breaker::Spec::default() })
         .seed(1)
 }

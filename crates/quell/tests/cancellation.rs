@@ -35,7 +35,7 @@ impl Narrow {
         let spec = UpstreamSpec {
             in_flight: Limit::Fixed(1),
             queue: 8,
-            budget: tokens::Spec { max: 1, ratio: 0.0, refill: None },
+            budget: tokens::Spec { max: 1, ratio: 0.0, ..tokens::Spec::default() }.into(),
             ..UpstreamSpec::library()
         };
         let host = Host { clock: Clock::manual(), observer: None, seed: 1 };

@@ -5,113 +5,176 @@
 //! retries to what *succeeded*: healthy traffic earns plenty, and when nothing succeeds nothing is
 //! retried. It bounds the multiplier; it does not heal a backlog, which is the in-flight limit's job.
 //!
-//! **How.** A success earns `ratio` tokens, a retry costs one, and the level stays within `0..=max`.
-//! First attempts never ask. Where traffic is thin, an optional trickle adds tokens with time. All
+//! **How.** A success earns `ratio` tokens, a retry costs one (or what its kind of fault costs), and the level
+//! stays within `0..=max`. First attempts never ask. Where traffic is thin, an optional trickle adds tokens with
+//! time; where retries should stop long before the last token, they pause below a share of `max`. All
 //! arithmetic is in whole millionths of a token, so every ratio is exact and nothing drifts.
 //!
 //! ```
-//! use quell_core::{Time, budget::tokens::{Spec, Tokens}};
+//! use quell_core::{Fault, Time, budget::tokens::{Spec, Tokens}};
 //!
-//! let mut budget = Tokens::new(Spec { max: 2, ratio: 0.5, refill: None }, Time::ZERO)?;
-//! let first = budget.take(Time::ZERO).unwrap();      // starts full
-//! let _second = budget.take(Time::ZERO).unwrap();
-//! assert!(budget.take(Time::ZERO).is_err());         // empty: the retry is refused
-//! budget.refund(first);                              // the first was never sent
-//! assert!(budget.take(Time::ZERO).is_ok());
-//! # Ok::<_, quell_core::budget::tokens::Invalid>(())
+//! let spec = Spec { max: 2, ratio: 0.5, ..Spec::default() };
+//! let (now, mut budget) = (Time::ZERO, Tokens::new(spec, Time::ZERO)?);
+//! let first = budget.take(now, Fault::Server).unwrap();      // starts full
+//! let _second = budget.take(now, Fault::Server).unwrap();
+//! assert!(budget.take(now, Fault::Server).is_err());         // empty: the retry is refused
+//! budget.refund(first);                                      // the first was never sent
+//! assert!(budget.take(now, Fault::Server).is_ok());
+//! # Ok::<_, quell_core::budget::Invalid>(())
 //! ```
 
 use core::time::Duration;
 
-use crate::{Reason, Time};
-
-/// One token, in the unit that levels are kept in.
-const TOKEN: u64 = 1_000_000;
+use super::{Gauge, Invalid, PRICE, Paid, TOKEN, invalid};
+use crate::{Fault, Reason, Time};
 
 /// A budget as written in a policy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spec {
-    /// Tokens the budget can hold; it starts full.
+    /// Tokens the budget can hold.
     pub max: u32,
     /// Tokens earned by one success: `0.1` means one retry per ten successes.
     pub ratio: f64,
-    /// One token per this long, for upstreams with little traffic.
+    /// Tokens there are at the start; full unless said.
+    pub start: Option<u32>,
+    /// One token per this long, for upstreams with little traffic. Every process of a fleet has its own.
     pub refill: Option<Duration>,
+    /// Retries pause while the level is below this share of `max`.
+    pub pause_below: f64,
+    /// What a retry costs.
+    pub cost: Cost,
+}
+
+/// What a retry costs after which fault, in millionths of a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// After a connection that failed.
+    pub connect: u32,
+    /// After an attempt without an answer.
+    pub timeout: u32,
+    /// After an upstream that said it has too much to do.
+    pub overload: u32,
+    /// After every other failure.
+    pub server: u32,
+}
+
+impl Cost {
+    /// The same for all.
+    pub const fn all(cost: u32) -> Self {
+        Self { connect: cost, timeout: cost, overload: cost, server: cost }
+    }
+
+    const fn of(&self, fault: Fault) -> u32 {
+        match fault {
+            Fault::Connect => self.connect,
+            Fault::Timeout => self.timeout,
+            Fault::Overload => self.overload,
+            Fault::Server | Fault::Fatal => self.server,
+        }
+    }
+
+    pub(super) fn cheapest(&self) -> u32 {
+        self.connect.min(self.timeout).min(self.overload).min(self.server)
+    }
+
+    pub(super) fn dearest(&self) -> u32 {
+        self.connect.max(self.timeout).max(self.overload).max(self.server)
+    }
+}
+
+impl Default for Cost {
+    fn default() -> Self {
+        Self::all(PRICE)
+    }
 }
 
 impl Default for Spec {
     fn default() -> Self {
-        Self { max: 100, ratio: 0.1, refill: None }
+        Self {
+            max: 100,
+            ratio: 0.1,
+            start: None,
+            refill: None,
+            pause_below: 0.0,
+            cost: Cost::default(),
+        }
     }
 }
 
-/// Why a [`Spec`] is not a budget. The message names the field, the value and the fix.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Invalid {
-    /// Nothing could ever be paid for.
-    #[error(
-        "budget.max is 0, so no retry is ever paid for: write at least 1, or attempts = 1 to forbid retries"
-    )]
-    Max,
-    /// Negative, more than two retries per success, or not a number.
-    #[error(
-        "budget.ratio is {0}: write a number from 0 to 2, such as 0.1 for one retry per ten successes"
-    )]
-    Ratio(f64),
-    /// Infinitely many tokens at once.
-    #[error(
-        "budget.refill is 0s: leave it out, or write the time in which one token comes back, such as \"1s\""
-    )]
-    Refill,
-}
+impl Spec {
+    /// For calls that are few, long and dear: retries pause below half, and a token a second comes back.
+    pub fn llm() -> Self {
+        Self { refill: Some(Duration::from_secs(1)), pause_below: 0.5, ..Self::default() }
+    }
 
-/// Proof that one retry was paid for. Spend it by sending, or hand it back with [`Tokens::refund`].
-#[must_use = "a retry that was paid for and is not sent must be refunded"]
-#[derive(Debug, PartialEq, Eq)]
-pub struct Paid(());
+    /// Ten retries, and one per second, whatever succeeds.
+    pub fn time_only() -> Self {
+        Self { max: 10, ratio: 0.0, refill: Some(Duration::from_secs(1)), ..Self::default() }
+    }
+
+    /// Tokens there are at the start.
+    pub(super) fn starts_at(&self) -> u32 {
+        self.start.unwrap_or(self.max)
+    }
+}
 
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Tokens {
-    level: u64,
-    max: u64,
+    pub(super) level: u64,
+    pub(super) max: u64,
     earned: u64,
+    start: u64,
+    threshold: u64,
+    cost: Cost,
     refill: Option<Duration>,
     refilled_at: Time,
 }
 
 impl Tokens {
-    /// A full budget.
+    /// A budget at its start.
     pub fn new(spec: Spec, now: Time) -> Result<Self, Invalid> {
         if spec.max == 0 {
             return Err(Invalid::Max);
         }
-        if !(0.0..=2.0).contains(&spec.ratio) {
-            return Err(Invalid::Ratio(spec.ratio)); // NaN ends up here too
-        }
+        let earned = invalid::ratio(spec.ratio)?;
         if spec.refill == Some(Duration::ZERO) {
             return Err(Invalid::Refill);
         }
+        if spec.starts_at() > spec.max {
+            return Err(Invalid::Start { start: spec.starts_at(), max: spec.max });
+        }
         let max = u64::from(spec.max) * TOKEN;
-        let earned = (spec.ratio * TOKEN as f64).round() as u64;
-        Ok(Self { level: max, max, earned, refill: spec.refill, refilled_at: now })
+        let cost = spec.cost;
+        if cost.cheapest() == 0 {
+            return Err(Invalid::Cost { cost: 0, max: spec.max });
+        }
+        if u64::from(cost.dearest()) > max {
+            return Err(Invalid::Cost { cost: cost.dearest(), max: spec.max });
+        }
+        let pause_below = invalid::share(spec.pause_below, Invalid::PauseBelow)?;
+        let threshold = (pause_below * max as f64).round() as u64;
+        let start = u64::from(spec.starts_at()) * TOKEN;
+        let refill = spec.refill;
+        Ok(Self { level: start, max, earned, start, threshold, cost, refill, refilled_at: now })
     }
 
     /// Pays for one retry, or says why not. Asked last, right before the wait: whoever fails first pays first.
-    pub fn take(&mut self, now: Time) -> Result<Paid, Reason> {
+    pub fn take(&mut self, now: Time, fault: Fault) -> Result<Paid, Reason> {
         self.catch_up(now);
-        match self.level.checked_sub(TOKEN) {
-            Some(rest) => {
+        let cost = self.cost.of(fault);
+        match self.level.checked_sub(u64::from(cost)) {
+            Some(rest) if self.level >= self.threshold => {
                 self.level = rest;
-                Ok(Paid(()))
+                Ok(Paid::of(cost))
             }
-            None => Err(Reason::BudgetEmpty),
+            _ => Err(Reason::BudgetEmpty),
         }
     }
 
     /// Takes back what was paid for a retry that was never sent.
-    pub fn refund(&mut self, _: Paid) {
-        self.level = self.max.min(self.level + TOKEN);
+    pub fn refund(&mut self, paid: Paid) {
+        self.level = self.max.min(self.level + u64::from(paid.amount));
     }
 
     /// A call succeeded.
@@ -120,29 +183,48 @@ impl Tokens {
         self.level = self.max.min(self.level + self.earned);
     }
 
-    /// Whether the next retry could be paid for from what was earned so far.
-    pub fn is_empty(&self) -> bool {
-        self.level < TOKEN
+    /// Whether the cheapest retry could be paid for now; spends nothing.
+    pub fn peek(&self, now: Time) -> bool {
+        self.gauge(now).level >= self.threshold.max(u64::from(self.cost.cheapest()))
     }
 
     /// How full the budget is now, from 0 to 1: what is shown is what is applied.
-    pub fn fill(&mut self, now: Time) -> f64 {
-        self.catch_up(now);
-        self.level as f64 / self.max as f64
+    pub fn fill(&self, now: Time) -> f64 {
+        self.gauge(now).fill()
     }
 
-    /// Adds the whole tokens that time has brought, in one step however long nobody looked, and keeps the remainder.
+    /// Starts afresh.
+    pub fn reset(&mut self, now: Time) {
+        self.level = self.start;
+        self.refilled_at = now.max(self.refilled_at);
+    }
+
+    pub(super) fn gauge(&self, now: Time) -> Gauge {
+        let refilled = self.brought(now).map_or(self.max, |whole| self.level + whole * TOKEN);
+        Gauge { level: refilled, max: self.max }
+    }
+
+    /// The whole tokens that time has brought; `None` if they fill the budget.
+    fn brought(&self, now: Time) -> Option<u64> {
+        let Some(every) = self.refill else { return Some(0) };
+        let whole = now.since(self.refilled_at).as_nanos() / every.as_nanos();
+        let room = (self.max - self.level).div_ceil(TOKEN);
+        if whole >= u128::from(room) { None } else { Some(whole as u64) }
+    }
+
+    /// Adds what time has brought, in one step however long nobody looked, and keeps the remainder.
     fn catch_up(&mut self, now: Time) {
         let Some(every) = self.refill else { return };
-        let whole = now.since(self.refilled_at).as_nanos() / every.as_nanos();
-        let room = u128::from((self.max - self.level).div_ceil(TOKEN));
-        if whole >= room {
-            // Full: time spent at the top earns nothing later.
-            self.level = self.max;
-            self.refilled_at = now.max(self.refilled_at);
-        } else {
-            self.level += whole as u64 * TOKEN;
-            self.refilled_at = self.refilled_at + every * whole as u32;
+        match self.brought(now) {
+            Some(whole) => {
+                self.level += whole * TOKEN;
+                self.refilled_at = self.refilled_at + every * whole as u32;
+            }
+            None => {
+                // Full: time spent at the top earns nothing later.
+                self.level = self.max;
+                self.refilled_at = now.max(self.refilled_at);
+            }
         }
     }
 }
@@ -152,16 +234,16 @@ mod tests {
     use super::*;
 
     fn budget(max: u32, ratio: f64) -> Tokens {
-        Tokens::new(Spec { max, ratio, refill: None }, Time::ZERO).unwrap()
+        Tokens::new(Spec { max, ratio, ..Spec::default() }, Time::ZERO).unwrap()
     }
 
     fn trickle(max: u32, start: Time) -> Tokens {
         let refill = Some(Duration::from_secs(1));
-        Tokens::new(Spec { max, ratio: 0.0, refill }, start).unwrap()
+        Tokens::new(Spec { max, ratio: 0.0, refill, ..Spec::default() }, start).unwrap()
     }
 
     fn drain(budget: &mut Tokens, now: Time) -> u32 {
-        (0..).take_while(|_| budget.take(now).is_ok()).count() as u32
+        (0..).take_while(|_| budget.take(now, Fault::Server).is_ok()).count() as u32
     }
 
     #[test]
@@ -171,9 +253,9 @@ mod tests {
         for _ in 0..9 {
             budget.earn();
         }
-        assert_eq!(budget.take(Time::ZERO), Err(Reason::BudgetEmpty));
+        assert_eq!(budget.take(Time::ZERO, Fault::Server), Err(Reason::BudgetEmpty));
         budget.earn();
-        assert!(budget.take(Time::ZERO).is_ok());
+        assert!(budget.take(Time::ZERO, Fault::Server).is_ok());
     }
 
     #[test]
@@ -191,7 +273,7 @@ mod tests {
     #[test]
     fn a_refund_returns_one_token_and_never_overfills() {
         let mut budget = budget(1, 1.0);
-        let paid = budget.take(Time::ZERO).unwrap();
+        let paid = budget.take(Time::ZERO, Fault::Server).unwrap();
         budget.earn();
         budget.refund(paid);
         assert_eq!(drain(&mut budget, Time::ZERO), 1);
@@ -228,7 +310,7 @@ mod tests {
     #[test]
     fn nonsense_is_refused_with_the_field_and_the_fix() {
         for (max, ratio) in [(0, 0.1), (1, -0.1), (1, 2.1), (1, f64::NAN), (1, f64::INFINITY)] {
-            let spec = Spec { max, ratio, refill: None };
+            let spec = Spec { max, ratio, ..Spec::default() };
             let message = Tokens::new(spec, Time::ZERO).unwrap_err().to_string();
             assert!(message.starts_with("budget."), "{message}");
             assert!(message.contains("write"), "{message}");

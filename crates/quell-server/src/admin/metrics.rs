@@ -105,10 +105,10 @@ impl Metrics {
 
     fn encode_state(&self, out: &mut Writer<'_>) -> fmt::Result {
         let state = self.0.upstream.snapshot();
-        let max = f64::from(self.0.config.upstream.budget.max);
+        let retries = state.retries;
         let now = self.0.upstream.clock().now();
-        out.gauge("quell_retry_budget_tokens", "Retries that are paid for", state.budget * max)?;
-        out.gauge("quell_retry_budget_max_tokens", "Tokens the budget can hold", max)?;
+        out.gauge("quell_retry_budget_tokens", "Retries that are paid for", retries.level)?;
+        out.gauge("quell_retry_budget_max_tokens", "Tokens the budget can hold", retries.max)?;
         out.gauge("quell_in_flight", "Attempts under way", f64::from(state.in_flight))?;
         out.gauge("quell_in_flight_limit", "Attempts that may be", f64::from(state.limit))?;
         let ghosts = state.ghosts as f64;

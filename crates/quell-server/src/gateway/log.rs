@@ -135,15 +135,13 @@ pub(super) fn describe(addr: SocketAddr, admin: SocketAddr, gateway: &Gateway) -
     format!(
         "quell: gateway on http://{addr} to {to}, {cores} cores, Host {host}; admin on http://{admin}\n\
          quell: attempts {attempts}, timeout {timeout:?}, per try {per_try:?}, connect 2s, POST and PATCH only with Idempotency-Key\n\
-         quell: budget {max} tokens, {ratio} per success; breaker {rate} % of {calls} calls in {window:?}, open up to {open:?}\n\
+         quell: budget {budget}; breaker {rate} % of {calls} calls in {window:?}, open up to {open:?}\n\
          quell: in flight {limit}, queue {queue}; replay bodies up to 64 KiB, 64 MiB together",
         to = config.to,
         cores = config.cores,
         attempts = policy.attempts(),
         timeout = policy.timeout(),
         per_try = policy.per_try(),
-        max = budget.max,
-        ratio = budget.ratio,
         rate = breaker.failure_rate * 100.0,
         calls = breaker.min_calls,
         window = breaker.window,

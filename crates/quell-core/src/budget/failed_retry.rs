@@ -1,0 +1,100 @@
+//! FailedRetry: only retries that fail cost.
+//!
+//! **Why.** A retry that succeeds was worth its price; what has to be bounded is retrying that does not help. Clients of
+//! large clouds do it so: while retries work there may be as many as are needed, and when they stop working they
+//! stop after a handful.
+//!
+//! **How.** A retry takes one token when it asks. If it succeeds the token comes back; if not it is gone, and ten
+//! successes earn another.
+//!
+//! ```
+//! use quell_core::{Fault, Time, budget::failed_retry::{FailedRetry, Spec}};
+//!
+//! let (now, spec) = (Time::ZERO, Spec { max: 1, ..Spec::default() });
+//! let mut budget = FailedRetry::new(spec, now)?;
+//! let paid = budget.take(now, Fault::Server).unwrap();
+//! assert!(budget.take(now, Fault::Server).is_err());
+//! budget.refund(paid); // it succeeded
+//! assert!(budget.take(now, Fault::Server).is_ok());
+//! # Ok::<_, quell_core::budget::Invalid>(())
+//! ```
+
+use super::{
+    Gauge, Invalid, Paid,
+    tokens::{self, Tokens},
+};
+use crate::{Fault, Reason, Time};
+
+/// A budget as written in a policy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spec {
+    /// Tokens the budget can hold.
+    pub max: u32,
+    /// Tokens earned by one success: `0.1` means one more failed retry per ten successes.
+    pub ratio: f64,
+    /// Tokens there are at the start; full unless said.
+    pub start: Option<u32>,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self { max: 10, ratio: 0.1, start: None }
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct FailedRetry(Tokens);
+
+impl FailedRetry {
+    /// A budget at its start.
+    pub fn new(spec: Spec, now: Time) -> Result<Self, Invalid> {
+        let Spec { max, ratio, start } = spec;
+        Ok(Self(Tokens::new(tokens::Spec { max, ratio, start, ..tokens::Spec::default() }, now)?))
+    }
+
+    /// Pays for one retry, or says why not.
+    pub fn take(&mut self, now: Time, fault: Fault) -> Result<Paid, Reason> {
+        self.0.take(now, fault)
+    }
+
+    /// Takes back what was paid: the retry was never sent, or it succeeded.
+    pub fn refund(&mut self, paid: Paid) {
+        self.0.refund(paid);
+    }
+
+    /// A call succeeded.
+    pub fn earn(&mut self) {
+        self.0.earn();
+    }
+
+    /// Whether a retry could be paid for.
+    pub fn peek(&self, now: Time) -> bool {
+        self.0.peek(now)
+    }
+
+    /// Starts afresh.
+    pub fn reset(&mut self, now: Time) {
+        self.0.reset(now);
+    }
+
+    pub(super) fn gauge(&self, now: Time) -> Gauge {
+        self.0.gauge(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retries_that_work_are_not_bounded_and_ten_that_do_not_are_the_end() {
+        let mut budget = FailedRetry::new(Spec::default(), Time::ZERO).unwrap();
+        for _ in 0..1_000 {
+            let paid = budget.take(Time::ZERO, Fault::Server).unwrap();
+            budget.refund(paid);
+        }
+        let failing = |_: &u32| budget.take(Time::ZERO, Fault::Server).is_ok();
+        assert_eq!((0..).take_while(failing).count(), 10);
+    }
+}
