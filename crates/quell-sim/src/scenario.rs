@@ -40,6 +40,7 @@ pub struct Scenario {
 
 /// What callers do when an attempt fails or their patience ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "a run has one of them")]
 pub enum Callers {
     /// Try again so many times, each a fixed pause after the failure.
     Fixed {

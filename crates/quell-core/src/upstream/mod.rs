@@ -21,160 +21,32 @@
 //! # Ok::<_, quell_core::spec::Invalid>(())
 //! ```
 
+mod ask;
+mod waiting;
+
 use core::time::Duration;
+
+pub use ask::{Admission, Ask, Permit, Priority, Refusal, Release, Snapshot, Wake};
 
 use crate::{
     Failure, Fault, Outcome, Reason, Rng, Time,
-    breaker::{Breaker, Mode, Pass, State},
+    breaker::{Breaker, Mode, State},
     budget::{
         self, Purse, Receipt,
         purse::{Change, Changes, Child},
     },
-    endpoints::{Endpoints, Tried},
+    endpoints::Endpoints,
     event::{Event, Events},
-    in_flight::{InFlight, Known},
+    in_flight::InFlight,
     latency::Latency,
-    queue::{Entry, Pushed, Queue, Ticket},
+    queue::{Queue, Ticket},
     spec::{Invalid, UpstreamSpec},
 };
 
-/// The least time a call may wait in the queue.
-const LEAST_WAIT: Duration = Duration::from_millis(50);
 /// When a refused caller may come back, plus up to as much again so that they do not come back together.
 const COME_BACK: Duration = Duration::from_secs(1);
 /// The longest an upstream's hint holds back everybody's retries.
 const LONGEST_HOLD: Duration = Duration::from_secs(300);
-
-/// Who asks to send.
-#[derive(Debug, Clone, Copy)]
-pub struct Ask {
-    /// When the caller came.
-    pub since: Time,
-    /// Which send of its call this would be; the first is 1.
-    pub attempt: u32,
-    /// When the call is over, whatever happens.
-    pub deadline: Time,
-    /// Whether the caller itself said so; if not, it may leave sooner, when its patience ends.
-    pub told: bool,
-    /// Who goes first under pressure.
-    pub priority: Priority,
-    /// Where the call has been.
-    pub tried: Tried,
-}
-
-/// How important a call is: under pressure the less important waits, and is shed, first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Priority {
-    /// The first to be given up.
-    Sheddable,
-    /// Like most.
-    #[default]
-    Default,
-    /// The last to be given up.
-    Critical,
-}
-
-impl Ask {
-    /// A first attempt by a caller who came at `since` and says no more.
-    pub const fn first(since: Time) -> Self {
-        let priority = Priority::Default;
-        let tried = Tried::NOWHERE;
-        Self { since, attempt: 1, deadline: Time::MAX, told: false, priority, tried }
-    }
-
-    /// A retry stands behind the first attempts of its priority.
-    fn rank(&self) -> u8 {
-        2 * self.priority as u8 + u8::from(self.attempt <= 1)
-    }
-}
-
-/// The answer to an [`Ask`].
-#[derive(Debug)]
-#[must_use]
-pub enum Admission {
-    /// Send now.
-    Go(Permit),
-    /// Wait for a [`Wake`]; call [`Upstream::poll`] at this instant if none has come.
-    Queued(Ticket, Time),
-    /// Do not send.
-    No(Refusal),
-}
-
-/// Why not, and when to come back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refusal {
-    /// Why not.
-    pub reason: Reason,
-    /// When it may be different.
-    pub retry_at: Time,
-}
-
-/// The right to send one attempt. It has to come back through [`Upstream::release`].
-#[must_use = "a permit that is not released holds its slot for ever"]
-#[derive(Debug)]
-pub struct Permit {
-    since: Time,
-    sent_at: Time,
-    number: u64,
-    endpoint: u16,
-    pass: Pass,
-}
-
-impl Permit {
-    /// Which endpoint to send to.
-    pub const fn endpoint(&self) -> u16 {
-        self.endpoint
-    }
-}
-
-/// How an attempt ended its hold on a slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Release {
-    /// It came to an end.
-    Done,
-    /// It was never sent.
-    Unsent,
-    /// It was sent and nobody waits for it any more; the endpoint may still be working on it.
-    Ghost,
-}
-
-/// Somebody's wait in the queue is over.
-#[derive(Debug)]
-pub struct Wake {
-    /// Whose.
-    pub ticket: Ticket,
-    /// How.
-    pub result: Result<Permit, Refusal>,
-}
-
-/// What an upstream looks like at one moment.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Snapshot {
-    /// Attempts under way.
-    pub in_flight: u32,
-    /// How many may be.
-    pub limit: u32,
-    /// Slots held for attempts that nobody waits for any more.
-    pub ghosts: usize,
-    /// Calls waiting for a slot.
-    pub queued: usize,
-    /// How long callers are believed to wait.
-    pub patience: Duration,
-    /// What was learned of the service.
-    pub known: Option<Known>,
-    /// How full the retry budget is, from 0 to 1.
-    pub budget: f64,
-    /// The retry budget in full.
-    pub retries: budget::Snapshot,
-    /// The breaker; in report mode, what it would be.
-    pub breaker: State,
-    /// What the breaker's decisions mean for traffic.
-    pub breaker_mode: Mode,
-    /// Attempts that were sent although the breaker, in report mode, would have refused them.
-    pub breaker_would_refuse: u64,
-    /// Until when the upstream asked retries to hold back; in the past if it did not.
-    pub not_before: Time,
-}
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -494,67 +366,6 @@ impl Upstream {
         Permit { since: ask.since, sent_at: now, number, endpoint, pass }
     }
 
-    #[cold]
-    fn enqueue(&mut self, now: Time, ask: &Ask) -> Admission {
-        if ask.attempt > 1 && self.queue.is_pressed(now) {
-            return Admission::No(self.refuse(now, Reason::Shed));
-        }
-        let margin = self.latency.p90().unwrap_or_default();
-        let patience = self.in_flight.patience();
-        let leaves = if ask.told { ask.deadline } else { ask.deadline.min(ask.since + patience) };
-        let useful_until = Time::ZERO + leaves.since(Time::ZERO + margin);
-        if useful_until <= now {
-            return Admission::No(self.refuse(now, Reason::DeadlineMargin));
-        }
-        let wait_until = now + (patience / 2).saturating_sub(margin).max(LEAST_WAIT);
-        let entry = Entry { item: *ask, rank: ask.rank(), wait_until, useful_until };
-        match self.queue.push(now, entry) {
-            Pushed::In(ticket) => Admission::Queued(ticket, self.next_wake().unwrap_or(wait_until)),
-            Pushed::Instead { ticket, shed: (shed, _) } => {
-                self.shed.push(shed);
-                Admission::Queued(ticket, now) // somebody else is to be told, now
-            }
-            Pushed::Full if self.queue.is_empty() => {
-                Admission::No(self.refuse(now, Reason::InFlightFull)) // no place at all
-            }
-            Pushed::Full => Admission::No(self.refuse(now, Reason::QueueFull)),
-        }
-    }
-
-    /// Refuses whoever can wait no longer, then hands free slots to those whose turn it is.
-    #[cold]
-    fn grant(&mut self, now: Time, wake: &mut Vec<Wake>) {
-        while let Some(ticket) = self.shed.pop() {
-            wake.push(Wake { ticket, result: Err(self.refuse(now, Reason::Shed)) });
-        }
-        while let Some((ticket, _, reason)) = self.queue.expired(now) {
-            wake.push(Wake { ticket, result: Err(self.refuse(now, reason)) });
-        }
-        // With the breaker not closed nobody's turn will come: all are told at once.
-        let flush = self.breaker.applied(now) != State::Closed;
-        while !self.queue.is_empty() {
-            let place = self.place(now);
-            let next = match place {
-                _ if flush => self.queue.pop(now),
-                None => return,
-                Some(Place::Ghost(_)) => self.queue.pop_newest(),
-                Some(_) => self.queue.pop(now),
-            };
-            let Some((ticket, ask)) = next else { return };
-            let result = match (self.gates(now, &ask), place) {
-                (Ok(State::Closed), Some(place)) => Ok(self.send(now, &ask, place)),
-                (Err(refusal), _) => Err(refusal),
-                (Ok(_), _) => Err(self.refuse(now, Reason::BreakerOpen)),
-            };
-            wake.push(Wake { ticket, result });
-        }
-    }
-
-    fn next_wake(&self) -> Option<Time> {
-        let due = self.endpoints.next_due(self.probe_every());
-        [self.queue.next_expiry(), due].into_iter().flatten().min()
-    }
-
     /// One ghost probe per ten replies' time, within reason.
     fn probe_every(&self) -> Duration {
         const SOONEST: f64 = 0.5;
@@ -619,5 +430,4 @@ enum Place {
 }
 
 #[cfg(test)]
-#[path = "upstream_tests.rs"]
 mod tests;

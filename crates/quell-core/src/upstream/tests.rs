@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::endpoints::Tried;
 use crate::{Failure, Fault, breaker, in_flight::Limit};
 
 const PER_TRY: Duration = Duration::from_secs(5);

@@ -1,0 +1,143 @@
+//! The words of an upstream's verbs: who asks, what is answered, what comes back.
+
+use core::time::Duration;
+
+use crate::{
+    Reason, Time,
+    breaker::{Mode, Pass, State},
+    budget,
+    endpoints::Tried,
+    in_flight::Known,
+    queue::Ticket,
+};
+
+/// Who asks to send.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask {
+    /// When the caller came.
+    pub since: Time,
+    /// Which send of its call this would be; the first is 1.
+    pub attempt: u32,
+    /// When the call is over, whatever happens.
+    pub deadline: Time,
+    /// Whether the caller itself said so; if not, it may leave sooner, when its patience ends.
+    pub told: bool,
+    /// Who goes first under pressure.
+    pub priority: Priority,
+    /// Where the call has been.
+    pub tried: Tried,
+}
+
+/// How important a call is: under pressure the less important waits, and is shed, first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Priority {
+    /// The first to be given up.
+    Sheddable,
+    /// Like most.
+    #[default]
+    Default,
+    /// The last to be given up.
+    Critical,
+}
+
+impl Ask {
+    /// A first attempt by a caller who came at `since` and says no more.
+    pub const fn first(since: Time) -> Self {
+        let priority = Priority::Default;
+        let tried = Tried::NOWHERE;
+        Self { since, attempt: 1, deadline: Time::MAX, told: false, priority, tried }
+    }
+
+    /// A retry stands behind the first attempts of its priority.
+    pub(super) fn rank(&self) -> u8 {
+        2 * self.priority as u8 + u8::from(self.attempt <= 1)
+    }
+}
+
+/// The answer to an [`Ask`].
+#[derive(Debug)]
+#[must_use]
+pub enum Admission {
+    /// Send now.
+    Go(Permit),
+    /// Wait for a [`Wake`]; call [`Upstream::poll`] at this instant if none has come.
+    Queued(Ticket, Time),
+    /// Do not send.
+    No(Refusal),
+}
+
+/// Why not, and when to come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why not.
+    pub reason: Reason,
+    /// When it may be different.
+    pub retry_at: Time,
+}
+
+/// The right to send one attempt. It has to come back through [`Upstream::release`].
+#[must_use = "a permit that is not released holds its slot for ever"]
+#[derive(Debug)]
+pub struct Permit {
+    pub(super) since: Time,
+    pub(super) sent_at: Time,
+    pub(super) number: u64,
+    pub(super) endpoint: u16,
+    pub(super) pass: Pass,
+}
+
+impl Permit {
+    /// Which endpoint to send to.
+    pub const fn endpoint(&self) -> u16 {
+        self.endpoint
+    }
+}
+
+/// How an attempt ended its hold on a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// It came to an end.
+    Done,
+    /// It was never sent.
+    Unsent,
+    /// It was sent and nobody waits for it any more; the endpoint may still be working on it.
+    Ghost,
+}
+
+/// Somebody's wait in the queue is over.
+#[derive(Debug)]
+pub struct Wake {
+    /// Whose.
+    pub ticket: Ticket,
+    /// How.
+    pub result: Result<Permit, Refusal>,
+}
+
+/// What an upstream looks like at one moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Snapshot {
+    /// Attempts under way.
+    pub in_flight: u32,
+    /// How many may be.
+    pub limit: u32,
+    /// Slots held for attempts that nobody waits for any more.
+    pub ghosts: usize,
+    /// Calls waiting for a slot.
+    pub queued: usize,
+    /// How long callers are believed to wait.
+    pub patience: Duration,
+    /// What was learned of the service.
+    pub known: Option<Known>,
+    /// How full the retry budget is, from 0 to 1.
+    pub budget: f64,
+    /// The retry budget in full.
+    pub retries: budget::Snapshot,
+    /// The breaker; in report mode, what it would be.
+    pub breaker: State,
+    /// What the breaker's decisions mean for traffic.
+    pub breaker_mode: Mode,
+    /// Attempts that were sent although the breaker, in report mode, would have refused them.
+    pub breaker_would_refuse: u64,
+    /// Until when the upstream asked retries to hold back; in the past if it did not.
+    pub not_before: Time,
+}

@@ -1,0 +1,76 @@
+//! Waiting: who joins the queue, who is let go, and when to look again.
+
+use core::time::Duration;
+
+use super::{Admission, Ask, Place, Upstream, Wake};
+use crate::{
+    Reason, Time,
+    breaker::State,
+    queue::{Entry, Pushed},
+};
+
+/// The least time a call may wait in the queue.
+const LEAST_WAIT: Duration = Duration::from_millis(50);
+
+impl Upstream {
+    #[cold]
+    pub(super) fn enqueue(&mut self, now: Time, ask: &Ask) -> Admission {
+        if ask.attempt > 1 && self.queue.is_pressed(now) {
+            return Admission::No(self.refuse(now, Reason::Shed));
+        }
+        let margin = self.latency.p90().unwrap_or_default();
+        let patience = self.in_flight.patience();
+        let leaves = if ask.told { ask.deadline } else { ask.deadline.min(ask.since + patience) };
+        let useful_until = Time::ZERO + leaves.since(Time::ZERO + margin);
+        if useful_until <= now {
+            return Admission::No(self.refuse(now, Reason::DeadlineMargin));
+        }
+        let wait_until = now + (patience / 2).saturating_sub(margin).max(LEAST_WAIT);
+        let entry = Entry { item: *ask, rank: ask.rank(), wait_until, useful_until };
+        match self.queue.push(now, entry) {
+            Pushed::In(ticket) => Admission::Queued(ticket, self.next_wake().unwrap_or(wait_until)),
+            Pushed::Instead { ticket, shed: (shed, _) } => {
+                self.shed.push(shed);
+                Admission::Queued(ticket, now) // somebody else is to be told, now
+            }
+            Pushed::Full if self.queue.is_empty() => {
+                Admission::No(self.refuse(now, Reason::InFlightFull)) // no place at all
+            }
+            Pushed::Full => Admission::No(self.refuse(now, Reason::QueueFull)),
+        }
+    }
+
+    /// Refuses whoever can wait no longer, then hands free slots to those whose turn it is.
+    #[cold]
+    pub(super) fn grant(&mut self, now: Time, wake: &mut Vec<Wake>) {
+        while let Some(ticket) = self.shed.pop() {
+            wake.push(Wake { ticket, result: Err(self.refuse(now, Reason::Shed)) });
+        }
+        while let Some((ticket, _, reason)) = self.queue.expired(now) {
+            wake.push(Wake { ticket, result: Err(self.refuse(now, reason)) });
+        }
+        // With the breaker not closed nobody's turn will come: all are told at once.
+        let flush = self.breaker.applied(now) != State::Closed;
+        while !self.queue.is_empty() {
+            let place = self.place(now);
+            let next = match place {
+                _ if flush => self.queue.pop(now),
+                None => return,
+                Some(Place::Ghost(_)) => self.queue.pop_newest(),
+                Some(_) => self.queue.pop(now),
+            };
+            let Some((ticket, ask)) = next else { return };
+            let result = match (self.gates(now, &ask), place) {
+                (Ok(State::Closed), Some(place)) => Ok(self.send(now, &ask, place)),
+                (Err(refusal), _) => Err(refusal),
+                (Ok(_), _) => Err(self.refuse(now, Reason::BreakerOpen)),
+            };
+            wake.push(Wake { ticket, result });
+        }
+    }
+
+    pub(super) fn next_wake(&self) -> Option<Time> {
+        let due = self.endpoints.next_due(self.probe_every());
+        [self.queue.next_expiry(), due].into_iter().flatten().min()
+    }
+}
