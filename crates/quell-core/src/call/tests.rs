@@ -371,11 +371,12 @@ fn a_degraded_upstream_or_an_unsafe_request_is_not_hedged() {
     call.set_repeatable(false);
     assert!(matches!(world.step(&mut call, first.hedge_at.unwrap(), Input::HedgeDue), Step::Await));
     call.set_repeatable(true);
-    let held = world.start(now); // the second and last slot
+    let (mut held, second) = world.start(now); // the last slot
     assert!(matches!(world.step(&mut call, first.hedge_at.unwrap(), Input::HedgeDue), Step::Await));
     assert_eq!(world.upstream.snapshot(now).queued, 0, "a hedge waits in no queue");
     assert_eq!(world.tokens(now), 100, "and gets its token back");
-    drop(held);
+    let over = Input::Ended { slot: second.slot, outcome: Outcome::Success };
+    let _ = world.step(&mut held, now, over);
     while world.upstream.pay(now, Fault::Server, Child::NONE).is_ok() {}
     assert!(matches!(world.step(&mut call, first.hedge_at.unwrap(), Input::HedgeDue), Step::Await));
 }
