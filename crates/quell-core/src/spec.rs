@@ -22,7 +22,9 @@ use crate::{
     endpoints::{self, Ejection},
     hedge::Hedge,
     in_flight::{self, Limit},
+    limiter,
     queue::Order,
+    throttle,
 };
 
 /// How one call behaves, as written.
@@ -121,6 +123,10 @@ pub struct UpstreamSpec {
     pub order: Order,
     /// How many endpoints serve it.
     pub endpoints: u16,
+    /// How often it may be asked, if that is limited.
+    pub rate_limit: Option<limiter::Spec>,
+    /// Whether to spare it what it would turn down anyway.
+    pub throttle: Option<throttle::Spec>,
     /// When one of several endpoints is left alone for a while.
     pub ejection: Option<Ejection>,
 }
@@ -136,6 +142,8 @@ impl UpstreamSpec {
             queue: 64,
             order: Order::AdaptiveLifo,
             endpoints: 1,
+            rate_limit: None,
+            throttle: None,
             ejection: Some(Ejection::default()),
         }
     }
@@ -179,6 +187,12 @@ pub enum Invalid {
     /// See [`endpoints::Invalid`].
     #[error(transparent)]
     Endpoints(#[from] endpoints::Invalid),
+    /// See [`limiter::Invalid`].
+    #[error(transparent)]
+    RateLimit(#[from] limiter::Invalid),
+    /// See [`throttle::Invalid`].
+    #[error(transparent)]
+    Throttle(#[from] throttle::Invalid),
     /// See [`in_flight::Invalid`].
     #[error(transparent)]
     InFlight(#[from] in_flight::Invalid),

@@ -69,6 +69,7 @@ pub struct Call {
     told: bool,
     priority: Priority,
     tried: Tried,
+    cost: u32,
     child: Child,
     repeatable: bool,
     replayable: bool,
@@ -96,6 +97,7 @@ impl Call {
             told: false,
             priority: Priority::Default,
             tried: Tried::default(),
+            cost: 1,
             child: Child::NONE,
             repeatable: false,
             replayable: true,
@@ -126,6 +128,11 @@ impl Call {
     /// See [`Upstream::child`].
     pub fn set_child(&mut self, child: Child) {
         self.child = child;
+    }
+
+    /// What each attempt costs of the upstream's rate limit; 1 unless said otherwise.
+    pub fn set_cost(&mut self, cost: u32) {
+        self.cost = cost;
     }
 
     /// Whether the request may safely reach the upstream twice.
@@ -254,6 +261,7 @@ impl Call {
             told: self.told,
             priority: self.priority,
             tried: self.tried,
+            cost: self.cost,
         }
     }
 

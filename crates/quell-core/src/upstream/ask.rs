@@ -26,6 +26,8 @@ pub struct Ask {
     pub priority: Priority,
     /// Where the call has been.
     pub tried: Tried,
+    /// What it costs of a rate limit.
+    pub cost: u32,
 }
 
 /// How important a call is: under pressure the less important waits, and is shed, first.
@@ -45,7 +47,7 @@ impl Ask {
     pub const fn first(since: Time) -> Self {
         let priority = Priority::Default;
         let tried = Tried::NOWHERE;
-        Self { since, attempt: 1, deadline: Time::MAX, told: false, priority, tried }
+        Self { since, attempt: 1, deadline: Time::MAX, told: false, priority, tried, cost: 1 }
     }
 
     /// A retry stands behind the first attempts of its priority.
@@ -84,6 +86,7 @@ pub struct Permit {
     pub(super) number: u64,
     pub(super) endpoint: u16,
     pub(super) pass: Pass,
+    pub(super) cost: u32,
 }
 
 impl Permit {

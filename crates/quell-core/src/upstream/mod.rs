@@ -22,9 +22,12 @@
 //! ```
 
 mod ask;
+mod curbs;
 mod waiting;
 
 use core::time::Duration;
+
+use curbs::Curbs;
 
 pub use ask::{Admission, Ask, Permit, Priority, Refusal, Release, Snapshot, Wake};
 
@@ -62,6 +65,7 @@ pub struct Upstream {
     shed: Vec<Ticket>,
     latency: Latency,
     not_before: Time,
+    curbs: Option<Box<Curbs>>,
     events: Events,
 }
 
@@ -85,6 +89,7 @@ impl Upstream {
             shed: Vec::new(),
             latency: Latency::new(now),
             not_before: Time::ZERO,
+            curbs: Curbs::new(&spec, now)?,
             events: Events::default(),
         })
     }
@@ -92,6 +97,14 @@ impl Upstream {
     /// May this attempt be sent? Takes a slot only if every gate agrees.
     #[inline]
     pub fn admit(&mut self, now: Time, ask: &Ask) -> Admission {
+        if self.curbs.is_some() {
+            return self.admit_curbed(now, ask);
+        }
+        self.admit_freely(now, ask)
+    }
+
+    #[inline]
+    fn admit_freely(&mut self, now: Time, ask: &Ask) -> Admission {
         match self.gates(now, ask) {
             Err(refusal) => Admission::No(refusal),
             Ok(State::HalfOpen) => self.admit_probe(now, ask),
@@ -114,6 +127,9 @@ impl Upstream {
         let changes = self.purse.earn(now);
         self.note_budget(changes);
         self.latency.record(now, now.since(permit.sent_at));
+        if let Some(curbs) = &mut self.curbs {
+            curbs.judge(now, outcome);
+        }
         if let Some(state) = self.breaker.judge(now, &permit.pass, Some(true), &mut self.rng) {
             self.note_breaker(now, state);
         }
@@ -124,7 +140,13 @@ impl Upstream {
     pub fn release(&mut self, now: Time, permit: Permit, how: Release, wake: &mut Vec<Wake>) {
         self.breaker.free(now, &permit.pass);
         match how {
-            Release::Done | Release::Unsent => self.endpoints.done(permit.endpoint),
+            Release::Done => self.endpoints.done(permit.endpoint),
+            Release::Unsent => {
+                self.endpoints.done(permit.endpoint);
+                if let Some(curbs) = &mut self.curbs {
+                    curbs.give_back(permit.cost);
+                }
+            }
             Release::Ghost => self.endpoints.ghost(permit.endpoint, permit.number),
         }
         if !self.queue.is_empty() || !self.shed.is_empty() {
@@ -286,6 +308,40 @@ impl Upstream {
         checked
     }
 
+    /// [`Upstream::admit`] where there is a rate limit or a throttle.
+    #[cold]
+    fn admit_curbed(&mut self, now: Time, ask: &Ask) -> Admission {
+        let spared = match &mut self.curbs {
+            Some(curbs) => curbs.spares(now, &mut self.rng),
+            None => Ok(()),
+        };
+        if let Err(reason) = spared {
+            return Admission::No(self.refuse(now, reason));
+        }
+        // An open breaker has the first word.
+        if self.breaker.applied(now) != State::Open
+            && let Err(refusal) = self.rate_allows(now, ask)
+        {
+            return Admission::No(refusal);
+        }
+        let admission = self.admit_freely(now, ask);
+        if let Admission::Go(_) = admission {
+            self.take_rate(now, ask);
+        }
+        admission
+    }
+
+    /// Whether the rate limit allows an attempt now; takes nothing.
+    fn rate_allows(&self, now: Time, ask: &Ask) -> Result<(), Refusal> {
+        self.curbs.as_ref().map_or(Ok(()), |curbs| curbs.check(now, ask.cost))
+    }
+
+    fn take_rate(&mut self, now: Time, ask: &Ask) {
+        if let Some(curbs) = &mut self.curbs {
+            curbs.take(now, ask.cost);
+        }
+    }
+
     /// What is no success, and is not to slow down what is.
     #[cold]
     fn judge_other(&mut self, now: Time, permit: &Permit, outcome: &Outcome) {
@@ -300,6 +356,9 @@ impl Upstream {
         }
         if outcome.is_retryable() {
             self.purse.failed(now);
+        }
+        if let Some(curbs) = &mut self.curbs {
+            curbs.judge(now, outcome);
         }
         let good = self.breaker.spec().record.verdict(outcome);
         if self.endpoints.judge(permit.endpoint, good, now) {
@@ -363,7 +422,7 @@ impl Upstream {
     fn send_to(&mut self, now: Time, ask: &Ask, endpoint: u16) -> Permit {
         let number = self.endpoints.sent(endpoint);
         let pass = self.breaker.take(now);
-        Permit { since: ask.since, sent_at: now, number, endpoint, pass }
+        Permit { since: ask.since, sent_at: now, number, endpoint, pass, cost: ask.cost }
     }
 
     /// One ghost probe per ten replies' time, within reason.

@@ -215,6 +215,55 @@ fn under_pressure_the_more_important_takes_the_place_of_the_less() {
     assert!(upstream.leave(usual));
 }
 
+#[test]
+fn the_rate_limit_refuses_with_the_very_instant_and_its_token_is_taken_at_the_grant() {
+    let rate_limit = Some(crate::limiter::Spec { per_second: 10.0, burst: 2 });
+    let spec = UpstreamSpec {
+        in_flight: Limit::Fixed(1),
+        queue: 4,
+        rate_limit,
+        ..UpstreamSpec::gateway()
+    };
+    let mut upstream = Upstream::new(spec, PER_TRY, 1, at(0)).unwrap();
+    let held = go(&mut upstream, at(0));
+    let (waits, _) = queued(&mut upstream, at(0), &Ask::first(at(0)));
+    let (left, _) = queued(&mut upstream, at(0), &Ask::first(at(0)));
+    assert!(upstream.leave(left), "and used no token up");
+    let wake = end(&mut upstream, at(10), held, Outcome::Success);
+    assert_eq!(wake[0].ticket, waits);
+    let Admission::No(refusal) = upstream.admit(at(10), &Ask::first(at(10))) else { panic!() };
+    assert_eq!(refusal, Refusal { reason: Reason::RateLimited, retry_at: at(100) });
+    assert_eq!(refused(&mut upstream, at(99), &Ask::first(at(99))), Reason::RateLimited);
+    for Wake { result, .. } in wake {
+        upstream.release(at(99), result.unwrap(), Release::Unsent, &mut Vec::new());
+    }
+    let sent = go(&mut upstream, at(99)); // what was never sent gave its token back
+    end(&mut upstream, at(99), sent, Outcome::Success);
+}
+
+#[test]
+fn a_throttled_upstream_is_spared_what_it_turns_down_anyway() {
+    let throttle = Some(crate::throttle::Spec::default());
+    let spec = UpstreamSpec { throttle, ..UpstreamSpec::gateway() };
+    let mut upstream = Upstream::new(spec, PER_TRY, 1, at(0)).unwrap();
+    let (mut sent, mut spared) = (0, 0);
+    for i in 0..2_000u64 {
+        match upstream.admit(at(i), &Ask::first(at(i))) {
+            Admission::Go(permit) => {
+                sent += 1;
+                let overload = Failure::of(Fault::Overload).with_code(429);
+                end(&mut upstream, at(i), permit, Outcome::Failed(overload));
+            }
+            Admission::No(refusal) => {
+                assert_eq!(refusal.reason, Reason::Shed);
+                spared += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(spared > 1_500 && sent > 50, "{sent} sent, {spared} spared");
+}
+
 /// X8.
 #[test]
 fn a_hint_holds_back_retries_but_not_first_attempts_and_outlives_its_call() {
@@ -392,7 +441,7 @@ proptest! {
                     let priority = [Priority::Sheddable, Priority::Default, Priority::Critical]
                         [(clock % 3) as usize];
                     let told = told.is_some();
-                    let ask = Ask { since: now, attempt, deadline, told, priority, tried: Tried::default() };
+                    let ask = Ask { since: now, attempt, deadline, told, priority, tried: Tried::default(), cost: 1 };
                     match upstream.admit(now, &ask) {
                         Admission::Go(permit) => permits.push(permit),
                         Admission::Queued(ticket, _) => tickets.push(ticket),

@@ -60,8 +60,15 @@ impl Upstream {
                 Some(_) => self.queue.pop(now),
             };
             let Some((ticket, ask)) = next else { return };
-            let result = match (self.gates(now, &ask), place) {
-                (Ok(State::Closed), Some(place)) => Ok(self.send(now, &ask, place)),
+            let gates = self.gates(now, &ask).and_then(|state| {
+                self.rate_allows(now, &ask)?;
+                Ok(state)
+            });
+            let result = match (gates, place) {
+                (Ok(State::Closed), Some(place)) => {
+                    self.take_rate(now, &ask);
+                    Ok(self.send(now, &ask, place))
+                }
                 (Err(refusal), _) => Err(refusal),
                 (Ok(_), _) => Err(self.refuse(now, Reason::BreakerOpen)),
             };

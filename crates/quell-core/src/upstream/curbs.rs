@@ -1,0 +1,69 @@
+//! Curbs: the limits that most upstreams do without, kept out of the way of those that do.
+//!
+//! A rate limit protects an upstream that may be asked only so often. A throttle spares one that turns most requests
+//! down anyway. Both are looked at before a slot is taken; the rate's token is taken when the attempt is sent, so
+//! whoever waits in the queue has not used it up.
+
+use crate::{
+    Fault, Outcome, Reason, Refusal, Rng, Time,
+    limiter::Limiter,
+    spec::{Invalid, UpstreamSpec},
+    throttle::Throttle,
+};
+
+#[derive(Debug)]
+pub(super) struct Curbs {
+    limiter: Option<Limiter>,
+    throttle: Option<Throttle>,
+}
+
+impl Curbs {
+    /// `None` if the upstream has neither.
+    pub(super) fn new(spec: &UpstreamSpec, now: Time) -> Result<Option<Box<Self>>, Invalid> {
+        if spec.rate_limit.is_none() && spec.throttle.is_none() {
+            return Ok(None);
+        }
+        let limiter = spec.rate_limit.map(|spec| Limiter::new(spec, now)).transpose()?;
+        let throttle = spec.throttle.map(|spec| Throttle::new(spec, now)).transpose()?;
+        Ok(Some(Box::new(Self { limiter, throttle })))
+    }
+
+    /// A caller comes: would the upstream turn it down anyway? Asked once per attempt.
+    pub(super) fn spares(&mut self, now: Time, rng: &mut Rng) -> Result<(), Reason> {
+        self.throttle.as_mut().map_or(Ok(()), |throttle| throttle.check(now, rng))
+    }
+
+    /// Whether the rate allows an attempt of this cost now; takes nothing.
+    pub(super) fn check(&self, now: Time, cost: u32) -> Result<(), Refusal> {
+        let Some(limiter) = &self.limiter else { return Ok(()) };
+        let refusal = |retry_at| Refusal { reason: Reason::RateLimited, retry_at };
+        limiter.check(now, cost).map_err(|refused| refusal(refused.retry_at()))
+    }
+
+    /// Takes what [`Curbs::check`] has just allowed.
+    pub(super) fn take(&mut self, now: Time, cost: u32) {
+        if let Some(limiter) = &mut self.limiter {
+            let _ = limiter.take(now, cost); // checked under the same `&mut`
+        }
+    }
+
+    /// An admitted attempt was never sent: its token goes back.
+    pub(super) fn give_back(&mut self, cost: u32) {
+        if let Some(limiter) = &mut self.limiter {
+            limiter.give_back(cost);
+        }
+    }
+
+    /// What an attempt says of the upstream's willingness.
+    pub(super) fn judge(&mut self, now: Time, outcome: &Outcome) {
+        let Some(throttle) = &mut self.throttle else { return };
+        match outcome {
+            Outcome::Failed(failure) => match failure.fault {
+                Fault::Overload | Fault::Timeout | Fault::Connect => throttle.rejected(now),
+                Fault::Server | Fault::Fatal => throttle.accepted(now),
+            },
+            Outcome::Success => throttle.accepted(now),
+            Outcome::Defer { .. } | Outcome::Abandoned => {}
+        }
+    }
+}
