@@ -5,9 +5,14 @@
 //! --iterations 1000` does the work so often and nothing else, for a profiler that counts from outside.
 //!
 //! **How.** The work is one successful call after a warm-up in which every policy has learned something. What differs is
-//! how much of the product it goes through: see [`Work`](work::Work).
+//! how much of the product it goes through: see [`Work`](work::Work). `quell-bench pairs` puts ours beside the peers.
 
+mod does;
 mod measure;
+mod pair;
+mod peers;
+mod policies;
+mod services;
 mod work;
 
 use clap::{Parser, ValueEnum};
@@ -32,6 +37,10 @@ enum Kind {
     Call,
     /// The same with the lock and the system's clock
     Guarded,
+    /// What a team would put together by hand instead
+    ByHand,
+    /// Time of ours beside that of each peer, in turns; not for `--iterations`
+    Pairs,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -40,6 +49,8 @@ fn main() -> anyhow::Result<()> {
         Kind::Decide => run(Decide::new()?, iterations),
         Kind::Call => run(Stepped::new()?, iterations),
         Kind::Guarded => run(Guarded::new()?, iterations),
+        Kind::ByHand => run(peers::by_hand()?, iterations),
+        Kind::Pairs => pair::run_all(),
     }
 }
 

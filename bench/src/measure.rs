@@ -7,7 +7,8 @@ use std::{fmt, hint::black_box, time::Instant};
 use crate::work::Work;
 
 const BATCHES: usize = 31;
-const CALLS: u64 = 20_000;
+/// Calls of one batch.
+pub(crate) const CALLS: u64 = 20_000;
 
 /// What one call costs.
 pub(crate) struct Cost {
@@ -33,14 +34,19 @@ pub(crate) fn repeat(work: &mut impl Work, count: u64) {
 
 /// The median time of several batches, and the mean number of allocations.
 pub(crate) fn measure(work: &mut impl Work) -> Cost {
-    let mut nanos: Vec<f64> = (0..BATCHES)
+    let nanos = (0..BATCHES)
         .map(|_| {
             let start = Instant::now();
             repeat(work, CALLS);
             start.elapsed().as_nanos() as f64 / CALLS as f64
         })
         .collect();
-    nanos.sort_by(f64::total_cmp);
     let allocated = allocation_counter::measure(|| repeat(work, CALLS));
-    Cost { nanos: nanos[BATCHES / 2], allocations: allocated.count_total as f64 / CALLS as f64 }
+    Cost { nanos: median(nanos), allocations: allocated.count_total as f64 / CALLS as f64 }
+}
+
+/// The one in the middle.
+pub(crate) fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
 }

@@ -19,7 +19,7 @@ pub(crate) const WARM_UP: u64 = 30_000;
 const EVERY: Duration = Duration::from_micros(100);
 /// From sending to the response head. Longer than [`EVERY`], as if fifty were under way.
 const TOOK: Duration = Duration::from_millis(5);
-const SEED: u64 = 1;
+pub(crate) const SEED: u64 = 1;
 
 /// Something that can be done again and again.
 pub(crate) trait Work {
@@ -101,7 +101,8 @@ impl Work for Stepped {
     }
 }
 
-/// The same as a program does it: with the lock, the guard and the system's clock.
+/// The same as a program does it: with the lock, the guard and the system's clock. Clones share the upstream.
+#[derive(Clone)]
 pub(crate) struct Guarded {
     upstream: quell::Upstream,
     policy: Policy,
@@ -139,7 +140,7 @@ impl Work for Guarded {
     }
 }
 
-fn policy() -> Result<Policy> {
+pub(crate) fn policy() -> Result<Policy> {
     Policy::new(PolicySpec::gateway()).context("the gateway's preset is no policy")
 }
 

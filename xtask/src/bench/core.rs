@@ -1,4 +1,4 @@
-//! One successful call through the core: time, allocations, instructions.
+//! One successful call through the core: time, allocations, instructions; and the same beside its peers.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,16 +6,46 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use super::callgrind;
+use super::{callgrind, peers};
 use crate::{figure::Figure, workspace::Workspace};
 
-/// What the program calls it, and what the figures are called.
-const KINDS: [(&str, &str); 3] =
-    [("decide", "core.decision"), ("call", "core.call"), ("guarded", "core.guarded")];
+/// One way through the product.
+struct Kind {
+    /// What the program calls it.
+    name: &'static str,
+    /// What its figures are called.
+    figures: &'static str,
+    /// The most it may cost, where we promise something.
+    most: Most,
+}
 
-/// The most that the pure decision may cost.
-const MOST_ALLOCATIONS: f64 = 0.0;
-const MOST_INSTRUCTIONS: f64 = 200.0;
+#[derive(Clone, Copy, Default)]
+struct Most {
+    allocations: Option<f64>,
+    instructions: Option<f64>,
+}
+
+const KINDS: [Kind; 3] = [
+    Kind {
+        name: "decide",
+        figures: "core.decision",
+        most: Most { allocations: Some(0.0), instructions: Some(200.0) },
+    },
+    Kind {
+        name: "call",
+        figures: "core.call",
+        most: Most { allocations: None, instructions: None },
+    },
+    Kind {
+        name: "guarded",
+        figures: STACK,
+        most: Most { allocations: Some(0.0), instructions: Some(320.0) },
+    },
+];
+
+/// All of it, which is also what is compared with what others put together.
+const STACK: &str = "core.stack";
+const BY_HAND: &str = "by-hand";
 
 /// What the program says of itself.
 #[derive(Debug, PartialEq, Deserialize)]
@@ -32,25 +62,32 @@ pub(super) fn measure(workspace: &Workspace) -> Result<Vec<Figure>> {
     workspace.run(&mut cargo)?;
     let program = target.join("release/quell-bench");
     let mut figures = Vec::new();
-    for (kind, name) in KINDS {
-        eprintln!("{name}: time and allocations, then instructions");
-        let cost = cost(&program, kind)?;
-        let instructions = callgrind::per_iteration(&program, kind)?;
-        figures.extend(name_figures(name, &cost, instructions));
+    for Kind { name, figures: prefix, most } in KINDS {
+        eprintln!("{prefix}: time and allocations, then instructions");
+        let cost = cost(&program, name)?;
+        let instructions = callgrind::per_iteration(&program, name)?;
+        figures.extend(name_figures(prefix, &cost, instructions, most));
     }
+    let by_hand = callgrind::per_iteration(&program, BY_HAND)?;
+    compare(&mut figures, &format!("{STACK}_instructions"), by_hand);
+    figures.extend(peers::measure(&program)?);
     Ok(figures)
 }
 
-fn cost(program: &Path, kind: &str) -> Result<Cost> {
+/// What the program prints when it does this.
+pub(super) fn output(program: &Path, kind: &str) -> Result<Vec<u8>> {
     let output = Command::new(program).arg(kind).output().context("cannot run the benchmark")?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "`quell-bench {kind}` failed: {}", error.trim());
-    serde_json::from_slice(&output.stdout)
+    Ok(output.stdout)
+}
+
+fn cost(program: &Path, kind: &str) -> Result<Cost> {
+    serde_json::from_slice(&output(program, kind)?)
         .with_context(|| format!("`quell-bench {kind}` gave no figures"))
 }
 
-/// Goals are for the pure decision; the others say what the rest of the way adds.
-fn name_figures(name: &str, cost: &Cost, instructions: f64) -> [Figure; 3] {
+fn name_figures(name: &str, cost: &Cost, instructions: f64, most: Most) -> [Figure; 3] {
     let figure = |what: &str, value: f64, unit: &str, most: Option<f64>| Figure {
         figure: format!("{name}_{what}"),
         value,
@@ -59,12 +96,19 @@ fn name_figures(name: &str, cost: &Cost, instructions: f64) -> [Figure; 3] {
         met: most.map(|most| value <= most),
         ..Figure::default()
     };
-    let goal = |most: f64| (name == "core.decision").then_some(most);
     [
         figure("ns", cost.nanos, "ns per call", None),
-        figure("allocations", cost.allocations, "per call", goal(MOST_ALLOCATIONS)),
-        figure("instructions", instructions, "per call", goal(MOST_INSTRUCTIONS)),
+        figure("allocations", cost.allocations, "per call", most.allocations),
+        figure("instructions", instructions, "per call", most.instructions),
     ]
+}
+
+/// Puts a peer's value beside ours.
+fn compare(figures: &mut [Figure], name: &str, against: f64) {
+    for figure in figures.iter_mut().filter(|figure| figure.figure == name) {
+        figure.against = Some(against);
+        figure.ratio = Some(figure.value / against);
+    }
 }
 
 #[cfg(test)]
@@ -78,10 +122,19 @@ mod tests {
     }
 
     #[test]
-    fn the_decision_has_goals_and_the_way_around_it_has_none() {
+    fn a_goal_is_met_up_to_its_value_and_what_has_none_is_neither_met_nor_missed() {
         let cost = Cost { nanos: 30.0, allocations: 0.5 };
-        let met = |name| name_figures(name, &cost, 200.0).map(|figure| figure.met);
-        assert_eq!(met("core.decision"), [None, Some(false), Some(true)]);
-        assert_eq!(met("core.guarded"), [None; 3]);
+        let met = |most| name_figures("core.call", &cost, 200.0, most).map(|figure| figure.met);
+        let most = Most { allocations: Some(0.0), instructions: Some(200.0) };
+        assert_eq!(met(most), [None, Some(false), Some(true)]);
+        assert_eq!(met(Most::default()), [None; 3]);
+    }
+
+    #[test]
+    fn a_peer_stands_beside_the_figure_of_that_name_alone() {
+        let cost = Cost { nanos: 30.0, allocations: 0.0 };
+        let mut figures = name_figures(STACK, &cost, 500.0, Most::default());
+        compare(&mut figures, "core.stack_instructions", 1000.0);
+        assert_eq!(figures.map(|figure| figure.ratio), [None, None, Some(0.5)]);
     }
 }

@@ -3,15 +3,16 @@
 //! **Why.** Protection that costs too much is switched off. What it costs is therefore a figure that anyone can
 //! repeat, compared with a peer in the same run where there is one.
 //!
-//! **How.** `core` counts time, allocations and instructions of one successful call; `gateway` divides the processor
-//! time of a proxy by the requests it served. Without a word both are measured. A missed goal is reported and is no
-//! error: only a measurement that could not be made is.
+//! **How.** `core` counts time, allocations and instructions of one successful call and puts peers beside it; `gateway`
+//! divides the processor time of a proxy by the requests it served. Without a word both are measured. A missed goal is
+//! reported and is no error: only a measurement that could not be made is.
 
 mod callgrind;
 mod core;
 mod gateway;
 mod load;
 mod nginx;
+mod peers;
 mod process;
 mod program;
 
@@ -30,7 +31,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum What {
-    /// One successful call: the pure decision, the loop's steps, the guarded upstream
+    /// One successful call: the pure decision, the loop's steps, the whole stack and its peers
     Core,
     /// One proxied request, beside nginx
     Gateway,
