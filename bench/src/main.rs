@@ -5,19 +5,15 @@
 //! --iterations 1000` does the work so often and nothing else, for a profiler that counts from outside.
 //!
 //! **How.** The work is one successful call after a warm-up in which every policy has learned something. What differs is
-//! how much of the product it goes through: see [`Work`](work::Work). `quell-bench pairs` puts ours beside the peers.
-
-mod does;
-mod measure;
-mod pair;
-mod peers;
-mod policies;
-mod services;
-mod work;
+//! how much of the product it goes through: see [`Work`](quell_bench::work::Work). The peers
+//! are another program, because code beside the work changes how the work is compiled.
 
 use clap::{Parser, ValueEnum};
 
-use crate::work::{Decide, Guarded, Stepped, Work};
+use quell_bench::{
+    measure::run,
+    work::{Decide, Guarded, Stepped},
+};
 
 #[derive(Parser)]
 #[command(about = "One piece of work, measured")]
@@ -37,10 +33,6 @@ enum Kind {
     Call,
     /// The same with the lock and the system's clock
     Guarded,
-    /// What a team would put together by hand instead
-    ByHand,
-    /// Time of ours beside that of each peer, in turns; not for `--iterations`
-    Pairs,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -49,17 +41,5 @@ fn main() -> anyhow::Result<()> {
         Kind::Decide => run(Decide::new()?, iterations),
         Kind::Call => run(Stepped::new()?, iterations),
         Kind::Guarded => run(Guarded::new()?, iterations),
-        Kind::ByHand => run(peers::by_hand()?, iterations),
-        Kind::Pairs => pair::run_all(),
     }
-}
-
-fn run(mut work: impl Work, iterations: Option<u64>) -> anyhow::Result<()> {
-    measure::repeat(&mut work, work::WARM_UP);
-    work.check()?;
-    match iterations {
-        Some(count) => measure::repeat(&mut work, count),
-        None => println!("{}", measure::measure(&mut work)),
-    }
-    work.check()
 }

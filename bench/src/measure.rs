@@ -4,14 +4,14 @@
 
 use std::{fmt, hint::black_box, time::Instant};
 
-use crate::work::Work;
+use crate::work::{WARM_UP, Work};
 
 const BATCHES: usize = 31;
 /// Calls of one batch.
-pub(crate) const CALLS: u64 = 20_000;
+pub const CALLS: u64 = 20_000;
 
 /// What one call costs.
-pub(crate) struct Cost {
+pub struct Cost {
     nanos: f64,
     allocations: f64,
 }
@@ -24,16 +24,27 @@ impl fmt::Display for Cost {
     }
 }
 
+/// Warms up, then does the work so often and says nothing, or measures it and prints what it found.
+pub fn run(mut work: impl Work, iterations: Option<u64>) -> anyhow::Result<()> {
+    repeat(&mut work, WARM_UP);
+    work.check()?;
+    match iterations {
+        Some(count) => repeat(&mut work, count),
+        None => println!("{}", measure(&mut work)),
+    }
+    work.check()
+}
+
 /// Does the work so often and nothing else.
 #[inline(never)]
-pub(crate) fn repeat(work: &mut impl Work, count: u64) {
+pub fn repeat(work: &mut impl Work, count: u64) {
     for _ in 0..count {
         black_box(&mut *work).once();
     }
 }
 
 /// The median time of several batches, and the mean number of allocations.
-pub(crate) fn measure(work: &mut impl Work) -> Cost {
+pub fn measure(work: &mut impl Work) -> Cost {
     let nanos = (0..BATCHES)
         .map(|_| {
             let start = Instant::now();
@@ -46,7 +57,7 @@ pub(crate) fn measure(work: &mut impl Work) -> Cost {
 }
 
 /// The one in the middle.
-pub(crate) fn median(mut all: Vec<f64>) -> f64 {
+pub fn median(mut all: Vec<f64>) -> f64 {
     all.sort_by(f64::total_cmp);
     all[all.len() / 2]
 }

@@ -14,15 +14,16 @@ use quell::core::{
 use quell::upstream::Host;
 
 /// Calls before anything is measured: three seconds of the time below, which is enough for every policy to learn.
-pub(crate) const WARM_UP: u64 = 30_000;
+pub const WARM_UP: u64 = 30_000;
 /// From one call to the next: ten thousand calls per second.
 const EVERY: Duration = Duration::from_micros(100);
 /// From sending to the response head. Longer than [`EVERY`], as if fifty were under way.
 const TOOK: Duration = Duration::from_millis(5);
-pub(crate) const SEED: u64 = 1;
+/// For everything that draws.
+pub const SEED: u64 = 1;
 
 /// Something that can be done again and again.
-pub(crate) trait Work {
+pub trait Work {
     /// Does it once.
     fn once(&mut self);
 
@@ -31,7 +32,7 @@ pub(crate) trait Work {
 }
 
 /// The pure decision: admit, judge, release.
-pub(crate) struct Decide {
+pub struct Decide {
     upstream: Upstream,
     wake: Vec<Wake>,
     now: Time,
@@ -39,7 +40,8 @@ pub(crate) struct Decide {
 }
 
 impl Decide {
-    pub(crate) fn new() -> Result<Self> {
+    /// Not yet warm.
+    pub fn new() -> Result<Self> {
         let (upstream, now) = (upstream()?, Time::ZERO);
         Ok(Self { upstream, wake: Vec::new(), now, refused: 0 })
     }
@@ -65,7 +67,7 @@ impl Work for Decide {
 }
 
 /// The same through [`Call::step`].
-pub(crate) struct Stepped {
+pub struct Stepped {
     upstream: Upstream,
     policy: Policy,
     wake: Vec<Wake>,
@@ -74,7 +76,8 @@ pub(crate) struct Stepped {
 }
 
 impl Stepped {
-    pub(crate) fn new() -> Result<Self> {
+    /// Not yet warm.
+    pub fn new() -> Result<Self> {
         let (upstream, policy, now) = (upstream()?, policy()?, Time::ZERO);
         Ok(Self { upstream, policy, wake: Vec::new(), now, refused: 0 })
     }
@@ -103,14 +106,15 @@ impl Work for Stepped {
 
 /// The same as a program does it: with the lock, the guard and the system's clock. Clones share the upstream.
 #[derive(Clone)]
-pub(crate) struct Guarded {
+pub struct Guarded {
     upstream: quell::Upstream,
     policy: Policy,
     refused: u64,
 }
 
 impl Guarded {
-    pub(crate) fn new() -> Result<Self> {
+    /// Not yet warm.
+    pub fn new() -> Result<Self> {
         let policy = policy()?;
         let host = Host { seed: SEED, ..Host::default() };
         let upstream =
@@ -140,7 +144,8 @@ impl Work for Guarded {
     }
 }
 
-pub(crate) fn policy() -> Result<Policy> {
+/// The gateway's preset.
+pub fn policy() -> Result<Policy> {
     Policy::new(PolicySpec::gateway()).context("the gateway's preset is no policy")
 }
 

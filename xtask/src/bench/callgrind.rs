@@ -30,7 +30,7 @@ fn count(program: &Path, kind: &str, iterations: u32) -> Result<u64> {
         .output()
         .context("cannot start valgrind")?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "`quell-bench {kind}` failed under valgrind:\n{said}");
+    ensure!(output.status.success(), "the benchmark {kind} failed under valgrind:\n{said}");
     collected(&said).with_context(|| format!("valgrind did not say what it collected:\n{said}"))
 }
 

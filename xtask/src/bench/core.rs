@@ -68,6 +68,7 @@ pub(super) fn measure(workspace: &Workspace) -> Result<Vec<Figure>> {
         let instructions = callgrind::per_iteration(&program, name)?;
         figures.extend(name_figures(prefix, &cost, instructions, most));
     }
+    let program = target.join("release/peers");
     let by_hand = callgrind::per_iteration(&program, BY_HAND)?;
     compare(&mut figures, &format!("{STACK}_instructions"), by_hand);
     figures.extend(peers::measure(&program)?);
@@ -78,7 +79,7 @@ pub(super) fn measure(workspace: &Workspace) -> Result<Vec<Figure>> {
 pub(super) fn output(program: &Path, kind: &str) -> Result<Vec<u8>> {
     let output = Command::new(program).arg(kind).output().context("cannot run the benchmark")?;
     let error = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "`quell-bench {kind}` failed: {}", error.trim());
+    ensure!(output.status.success(), "the benchmark {kind} failed: {}", error.trim());
     Ok(output.stdout)
 }
 

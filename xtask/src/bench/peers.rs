@@ -33,7 +33,7 @@ fn parse(lines: &[u8]) -> Result<Vec<Pair>> {
     serde_json::Deserializer::from_slice(lines)
         .into_iter()
         .collect::<Result<_, _>>()
-        .context("`quell-bench pairs` gave no figures")
+        .context("`peers pairs` gave no figures")
 }
 
 fn figure(Pair { pair, ours, theirs }: &Pair) -> Figure {

@@ -20,10 +20,9 @@ use quell::core::{
     spec::{PolicySpec, UpstreamSpec},
 };
 
-use crate::{
-    does::does,
-    work::{SEED, Work, policy},
-};
+use quell_bench::work::{SEED, Work, policy};
+
+use crate::does::does;
 
 /// Far more per second than can be asked: all pass.
 pub(crate) const RATE: u32 = 1_000_000_000;

@@ -14,11 +14,12 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use core_affinity::CoreId;
 
-use crate::{
+use quell_bench::{
     measure::{CALLS, median, repeat},
-    peers, policies, services,
     work::{Guarded, WARM_UP, Work},
 };
+
+use crate::{policies, services, theirs};
 
 const BATCHES: usize = 51;
 const THREADS: usize = 2;
@@ -43,18 +44,18 @@ impl fmt::Display for Pair {
 
 /// Measures every pair and prints a line for each.
 pub(crate) fn run_all() -> Result<()> {
-    contended("stack_2t", &Guarded::new()?, &peers::by_hand()?)?;
-    alone("stack_1t", Guarded::new()?, peers::by_hand()?)?;
+    contended("stack_2t", &Guarded::new()?, &theirs::by_hand()?)?;
+    alone("stack_1t", Guarded::new()?, theirs::by_hand()?)?;
     alone("stack_vs_tower", Guarded::new()?, services::tower()?)?;
     alone("stack_vs_tower_resilience", Guarded::new()?, services::tower_resilience()?)?;
-    alone("refusal", policies::refusal()?, peers::recloser_open()?)?;
-    alone("limiter", policies::limiter()?, peers::governor()?)?;
-    alone("budget", policies::budget()?, peers::tps_budget()?)?;
-    alone("breaker", policies::breaker()?, peers::recloser()?)?;
-    alone("breaker_vs_failsafe", policies::breaker()?, peers::failsafe()?)?;
-    alone("in_flight", policies::in_flight()?, peers::semaphore()?)?;
+    alone("refusal", policies::refusal()?, theirs::recloser_open()?)?;
+    alone("limiter", policies::limiter()?, theirs::governor()?)?;
+    alone("budget", policies::budget()?, theirs::tps_budget()?)?;
+    alone("breaker", policies::breaker()?, theirs::recloser()?)?;
+    alone("breaker_vs_failsafe", policies::breaker()?, theirs::failsafe()?)?;
+    alone("in_flight", policies::in_flight()?, theirs::semaphore()?)?;
     alone("in_flight_vs_tower", policies::in_flight()?, services::concurrency_limit()?)?;
-    alone("backoff", policies::backoff()?, peers::random_backoff()?)
+    alone("backoff", policies::backoff()?, theirs::random_backoff()?)
 }
 
 fn alone(name: &'static str, mut ours: impl Work, mut theirs: impl Work) -> Result<()> {

@@ -14,6 +14,7 @@ use std::{
 };
 
 use anyhow::Result;
+use quell_bench::work::Work;
 use tower::{
     Service, ServiceBuilder,
     limit::ConcurrencyLimitLayer,
@@ -30,7 +31,6 @@ use tower_resilience_ratelimiter::RateLimiterLayer;
 use crate::{
     does::does,
     policies::{IN_FLIGHT, RATE},
-    work::Work,
 };
 
 /// A policy as tower's documentation writes it.

@@ -7,7 +7,7 @@ use std::hint::black_box;
 
 use anyhow::{Result, ensure};
 
-use crate::work::Work;
+use quell_bench::work::Work;
 
 /// See the [module](self).
 #[derive(Clone)]

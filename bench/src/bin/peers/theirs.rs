@@ -1,4 +1,4 @@
-//! Peers: what others offer for the same, each as its documentation uses it.
+//! Theirs: what others offer for the same, each as its documentation uses it.
 //!
 //! All of them can be shared between threads and read their own clock where they need one. All are set so that a
 //! successful call passes, with the gateway's numbers where they have such a number.
@@ -8,6 +8,7 @@ use std::{hint::black_box, num::NonZeroU32, sync::Arc, time::Duration};
 use anyhow::{Context, Result, ensure};
 use failsafe::{CircuitBreaker, Config};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use quell_bench::work::Work;
 use recloser::{Error, Recloser};
 use tokio::sync::Semaphore;
 use tower::retry::budget::{Budget, TpsBudget};
@@ -16,7 +17,6 @@ use tower_resilience_retry::{ExponentialRandomBackoff, IntervalFunction};
 use crate::{
     does::does,
     policies::{FOR_LONG, IN_FLIGHT, RATE},
-    work::Work,
 };
 
 /// How far back a budget looks.
