@@ -12,7 +12,7 @@ use clap::{Parser, ValueEnum};
 
 use quell_bench::{
     measure::run,
-    work::{Decide, Guarded, Stepped},
+    work::{Decide, Guarded, Nothing, Stepped},
 };
 
 #[derive(Parser)]
@@ -27,6 +27,8 @@ struct Cli {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Kind {
+    /// The loop around the decision, without it
+    Nothing,
     /// Admit, judge and release: the pure decision
     Decide,
     /// The same through the loop's steps
@@ -38,6 +40,7 @@ enum Kind {
 fn main() -> anyhow::Result<()> {
     let Cli { kind, iterations } = Cli::parse();
     match kind {
+        Kind::Nothing => run(Nothing::new(), iterations),
         Kind::Decide => run(Decide::new()?, iterations),
         Kind::Call => run(Stepped::new()?, iterations),
         Kind::Guarded => run(Guarded::new()?, iterations),

@@ -66,6 +66,40 @@ impl Work for Decide {
     }
 }
 
+/// What surrounds [`Decide`] and is not the decision: the loop, the clock's steps, the question's own words.
+#[derive(Debug)]
+pub struct Nothing {
+    now: Time,
+}
+
+impl Nothing {
+    /// Nothing was done yet.
+    pub const fn new() -> Self {
+        Self { now: Time::ZERO }
+    }
+}
+
+impl Default for Nothing {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Work for Nothing {
+    #[inline]
+    fn once(&mut self) {
+        self.now = self.now + EVERY;
+        let ask = Ask::first(self.now);
+        black_box(&ask);
+        black_box(self.now + TOOK);
+        black_box(&Outcome::Success);
+    }
+
+    fn check(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
 /// The same through [`Call::step`].
 pub struct Stepped {
     upstream: Upstream,

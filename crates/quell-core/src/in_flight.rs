@@ -162,7 +162,8 @@ impl InFlight {
         self.open.elapsed += now.nanos_since(self.last).min(LONGEST_GAP);
         self.last = now;
         self.open.replies += 1;
-        self.open.took = self.open.took.saturating_add(nanos(took));
+        // Wraps only after centuries of waiting within one bucket.
+        self.open.took = self.open.took.wrapping_add(nanos(took));
         if self.open.elapsed < BUCKET || self.open.replies < BUCKET_REPLIES {
             return false;
         }

@@ -62,10 +62,12 @@ pub(super) fn measure(workspace: &Workspace) -> Result<Vec<Figure>> {
     workspace.run(&mut cargo)?;
     let program = target.join("release/quell-bench");
     let mut figures = Vec::new();
+    // The loop itself is not what is measured.
+    let around = callgrind::per_iteration(&program, "nothing")?;
     for Kind { name, figures: prefix, most } in KINDS {
         eprintln!("{prefix}: time and allocations, then instructions");
         let cost = cost(&program, name)?;
-        let instructions = callgrind::per_iteration(&program, name)?;
+        let instructions = callgrind::per_iteration(&program, name)? - around;
         figures.extend(name_figures(prefix, &cost, instructions, most));
     }
     let program = target.join("release/peers");

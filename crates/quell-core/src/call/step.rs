@@ -35,9 +35,9 @@ pub enum Input {
 #[derive(Debug)]
 #[must_use]
 pub enum Step {
-    /// Send an attempt; tell the call with [`Call::sent`] when its first byte goes out.
+    /// Send an attempt; tell the call with [`Call::sent`](super::Call::sent) when its first byte goes out.
     Send(Send),
-    /// Wait in the queue for a [`Wake`] with this ticket; poll the upstream at the latest then.
+    /// Wait in the queue for a [`Wake`](crate::Wake) with this ticket; poll the upstream at the latest then.
     Enqueue {
         /// The place in the queue.
         ticket: Ticket,

@@ -62,7 +62,7 @@ impl Ask {
 pub enum Admission {
     /// Send now.
     Go(Permit),
-    /// Wait for a [`Wake`]; call [`Upstream::poll`] at this instant if none has come.
+    /// Wait for a [`Wake`]; call [`Upstream::poll`](super::Upstream::poll) at this instant if none has come.
     Queued(Ticket, Time),
     /// Do not send.
     No(Refusal),
@@ -77,7 +77,7 @@ pub struct Refusal {
     pub retry_at: Time,
 }
 
-/// The right to send one attempt. It has to come back through [`Upstream::release`].
+/// The right to send one attempt. It has to come back through [`Upstream::release`](super::Upstream::release).
 #[must_use = "a permit that is not released holds its slot for ever"]
 #[derive(Debug)]
 pub struct Permit {

@@ -149,7 +149,7 @@ impl Upstream {
             }
             Release::Ghost => self.endpoints.ghost(permit.endpoint, permit.number),
         }
-        if !self.queue.is_empty() || !self.shed.is_empty() {
+        if !self.queue.is_empty() {
             self.grant(now, wake);
         }
     }
