@@ -122,14 +122,14 @@ impl Work for Stepped {
     fn once(&mut self) {
         self.now = self.now + EVERY;
         let Self { upstream, wake, now, .. } = self;
-        let mut call = Call::new(self.policy, *now);
-        let Step::Send(send) = call.step(*now, Input::Start, upstream, wake) else {
+        let mut call = Call::new();
+        let Step::Send(send) = call.step(*now, Input::Start, &self.policy, upstream, wake) else {
             self.refused += 1;
             return;
         };
         call.sent(send.slot);
         let ended = Input::Ended { slot: send.slot, outcome: black_box(Outcome::Success) };
-        let step = black_box(&mut call).step(*now + TOOK, ended, upstream, wake);
+        let step = black_box(&mut call).step(*now + TOOK, ended, &self.policy, upstream, wake);
         self.refused += u64::from(!matches!(black_box(&step), Step::Finish(_)));
     }
 
@@ -160,7 +160,7 @@ impl Guarded {
 impl Work for Guarded {
     #[inline]
     fn once(&mut self) {
-        let mut guard = self.upstream.begin(self.policy, self.upstream.clock().now());
+        let mut guard = self.upstream.begin(&self.policy);
         let Step::Send(send) = guard.step(Input::Start) else {
             self.refused += 1;
             return;

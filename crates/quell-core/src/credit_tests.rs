@@ -176,8 +176,8 @@ impl Chain {
             ..PolicySpec::library()
         })
         .unwrap();
-        let mut upstream = unbounded(policy);
-        let mut call = Call::new(policy, Time::ZERO);
+        let mut upstream = unbounded(&policy);
+        let mut call = Call::new();
         call.set_repeatable(true);
         call.set_credit(match self.alone {
             true => Credit::new(Role::Edge, attempts, None),
@@ -185,7 +185,7 @@ impl Chain {
         });
         let (mut now, mut wake, mut input) = (Time::ZERO, Vec::new(), Input::Start);
         loop {
-            match call.step(now, input, &mut upstream, &mut wake) {
+            match call.step(now, input, &policy, &mut upstream, &mut wake) {
                 Step::Send(send) => input = self.attempt(place, &mut call, send.slot),
                 Step::Sleep { until } => (now, input) = (until, Input::Woke),
                 Step::Finish(finish) => {
@@ -224,7 +224,7 @@ impl Chain {
     }
 }
 
-fn unbounded(policy: Policy) -> Upstream {
+fn unbounded(policy: &Policy) -> Upstream {
     let spec = UpstreamSpec {
         budget: tokens::Spec { max: 1_000_000, ..tokens::Spec::default() }.into(),
         breaker: breaker::Spec { min_calls: u32::MAX, ..breaker::Spec::default() },

@@ -172,6 +172,12 @@ impl Endpoints {
         self.under_way.saturating_add(held as u32)
     }
 
+    /// Whether a slot out of `limit` is free and no ghost stands: so it is almost always.
+    #[inline]
+    pub fn is_calm(&self, limit: u32) -> bool {
+        self.ghosts == 0 && self.under_way < limit
+    }
+
     /// Chooses where to send: the less loaded of two drawn at random, ghosts counted as load. Neither the ejected nor
     /// those that the call has tried, unless there are no others.
     #[inline]

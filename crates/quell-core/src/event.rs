@@ -75,6 +75,12 @@ impl Events {
         self.notes.push_back(event);
     }
 
+    /// Whether no note is there to be taken.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.notes.is_empty()
+    }
+
     /// Takes the oldest note.
     #[inline]
     pub fn pop(&mut self) -> Option<Event> {

@@ -89,7 +89,9 @@ pub struct InFlight {
     /// The same, as every answer is compared with it.
     patience_nanos: u64,
     open: Bucket,
-    /// The last reply; never before the first, so that no gap comes before that.
+    /// When the open bucket may close; a silence that is longer than it counts puts it off. Zero before the first reply.
+    closes_at: Time,
+    /// The last reply; never before the first.
     last: Time,
     /// A ring of closed buckets; as each lasts half a second or more, it covers ten seconds.
     closed: [Bucket; CLOSED],
@@ -126,6 +128,7 @@ impl InFlight {
             patience: per_try,
             patience_nanos: nanos(per_try),
             open: Bucket::default(),
+            closes_at: Time::ZERO,
             last: Time::MAX,
             closed: [Bucket::default(); CLOSED],
             next: 0,
@@ -159,16 +162,36 @@ impl InFlight {
     /// The upstream did its work: `took` passed until its response head. True if that moved the estimates.
     #[inline]
     pub fn served(&mut self, now: Time, took: Duration) -> bool {
-        self.open.elapsed += now.nanos_since(self.last).min(LONGEST_GAP);
+        // When the clock steps back this wraps, and is looked at as well.
+        if now.as_nanos().wrapping_sub(self.last.as_nanos()) > LONGEST_GAP {
+            self.skip_silence(now);
+        }
         self.last = now;
         self.open.replies += 1;
         // Wraps only after centuries of waiting within one bucket.
         self.open.took = self.open.took.wrapping_add(nanos(took));
-        if self.open.elapsed < BUCKET || self.open.replies < BUCKET_REPLIES {
+        now >= self.closes_at && self.is_over(now)
+    }
+
+    /// Closes the open bucket if it has lasted and holds enough.
+    #[cold]
+    fn is_over(&mut self, now: Time) -> bool {
+        if self.closes_at == Time::ZERO {
+            self.closes_at = now.plus(BUCKET);
+        }
+        if now < self.closes_at || self.open.replies < BUCKET_REPLIES {
             return false;
         }
+        self.open.elapsed = now.nanos_since(self.closes_at) + BUCKET;
+        self.closes_at = now.plus(BUCKET);
         self.close();
         true
+    }
+
+    #[cold]
+    fn skip_silence(&mut self, now: Time) {
+        let silence = now.nanos_since(self.last);
+        self.closes_at = self.closes_at.plus(silence.saturating_sub(LONGEST_GAP));
     }
 
     /// A caller left at this age without an answer, or took one at this age that was later than expected.

@@ -26,6 +26,8 @@ use crate::{Time, time::nanos};
 const SMALLEST: u32 = 14;
 const OCTAVES: usize = 25;
 const BUCKETS: usize = OCTAVES * 8;
+/// Everything from 2^39 ns (nine minutes) on is in the last bucket.
+const LONGEST: u64 = (1 << (SMALLEST + OCTAVES as u32)) - 1;
 const GENERATION: Duration = Duration::from_secs(10);
 /// Fewer samples than this prove nothing.
 const ENOUGH: u64 = 20;
@@ -155,10 +157,11 @@ fn find(rank: u64, young: &[u32], old: &[u32]) -> (usize, u64) {
 
 #[inline]
 fn bucket(nanos: u64) -> usize {
-    let nanos = nanos.max(1 << SMALLEST);
-    let octave = nanos.ilog2();
-    let eighth = (nanos >> (octave - 3)) as usize & 7;
-    ((octave - SMALLEST) as usize * 8 + eighth).min(BUCKETS - 1)
+    // The exponent of a float and the first three bits of its fraction are the octave and its eighth.
+    const FRACTION: u32 = f64::MANTISSA_DIGITS - 1 - 3;
+    const FIRST: u64 = ((1u64 << SMALLEST) as f64).to_bits() >> FRACTION;
+    let nanos = nanos.clamp(1 << SMALLEST, LONGEST) as i64 as f64;
+    ((nanos.to_bits() >> FRACTION) - FIRST) as usize
 }
 
 fn middle(bucket: usize) -> Duration {

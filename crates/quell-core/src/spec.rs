@@ -25,6 +25,7 @@ use crate::{
     limiter,
     queue::Order,
     throttle,
+    time::nanos,
 };
 
 /// How one call behaves, as written.
@@ -202,8 +203,9 @@ pub enum Invalid {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Policy {
     pub(crate) attempts: u32,
-    pub(crate) timeout: Duration,
-    pub(crate) per_try: Duration,
+    /// Nanoseconds, as every call adds them to an instant.
+    pub(crate) timeout: u64,
+    pub(crate) per_try: u64,
     pub(crate) backoff: Backoff,
     pub(crate) hint_cap: Duration,
     pub(crate) hedge: Option<Hedge>,
@@ -229,8 +231,8 @@ impl Policy {
         let backoff = Backoff::new(spec.backoff)?;
         Ok(Self {
             attempts: spec.attempts,
-            timeout: total,
-            per_try,
+            timeout: nanos(total),
+            per_try: nanos(per_try),
             backoff,
             hint_cap: spec.hint_cap,
             hedge: spec.hedge,
@@ -244,12 +246,12 @@ impl Policy {
 
     /// From the first moment to the response head, waits included.
     pub const fn timeout(&self) -> Duration {
-        self.timeout
+        Duration::from_nanos(self.timeout)
     }
 
     /// One attempt.
     pub const fn per_try(&self) -> Duration {
-        self.per_try
+        Duration::from_nanos(self.per_try)
     }
 
     /// Waits between attempts.

@@ -46,6 +46,11 @@ impl Time {
         Duration::from_nanos(self.nanos_since(earlier))
     }
 
+    /// The instant so many nanoseconds later, for arithmetic on the hot path.
+    pub(crate) const fn plus(self, nanos: u64) -> Self {
+        Self(self.0.saturating_add(nanos))
+    }
+
     /// [`Time::since`] as a bare number, for arithmetic on the hot path.
     pub const fn nanos_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)

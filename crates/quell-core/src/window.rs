@@ -30,11 +30,13 @@ struct Bucket {
 /// See the [module](self).
 #[derive(Debug, Clone)]
 pub struct Window {
-    buckets: [Bucket; BUCKETS],
-    current: usize,
-    /// When the current bucket is over.
+    open: Bucket,
+    /// When the open bucket is over.
     ends: Time,
     width: u64,
+    /// A ring of those before it, and their sum.
+    closed: [Bucket; BUCKETS - 1],
+    next: usize,
     sum: Bucket,
 }
 
@@ -43,13 +45,8 @@ impl Window {
     pub fn new(length: Duration, now: Time) -> Self {
         let width = (nanos(length) / BUCKETS as u64).max(1);
         let ends = now + Duration::from_nanos(width);
-        Self {
-            buckets: [Bucket::default(); BUCKETS],
-            current: 0,
-            ends,
-            width,
-            sum: Bucket::default(),
-        }
+        let (open, closed) = (Bucket::default(), [Bucket::default(); BUCKETS - 1]);
+        Self { open, ends, width, closed, next: 0, sum: Bucket::default() }
     }
 
     /// Counts one outcome.
@@ -58,31 +55,30 @@ impl Window {
         if now >= self.ends {
             self.slide(now);
         }
-        let bucket = &mut self.buckets[self.current];
-        bucket.good += u64::from(good);
-        bucket.bad += u64::from(!good);
-        self.sum.good += u64::from(good);
-        self.sum.bad += u64::from(!good);
+        self.open.good += u64::from(good);
+        self.open.bad += u64::from(!good);
     }
 
     /// Bad outcomes that still count, as of the last [`Window::add`].
+    #[inline]
     pub fn bad(&self) -> u64 {
-        self.sum.bad
+        self.sum.bad + self.open.bad
     }
 
     /// All outcomes that still count, as of the last [`Window::add`].
     pub fn total(&self) -> u64 {
-        self.sum.good + self.sum.bad
+        self.sum.good + self.open.good + self.bad()
     }
 
     #[cold]
     fn slide(&mut self, now: Time) {
         let steps = now.nanos_since(self.ends) / self.width + 1;
         for _ in 0..steps.min(BUCKETS as u64) {
-            self.current = (self.current + 1) % BUCKETS;
-            let old = core::mem::take(&mut self.buckets[self.current]);
-            self.sum.good -= old.good;
-            self.sum.bad -= old.bad;
+            let over = core::mem::take(&mut self.open);
+            let old = core::mem::replace(&mut self.closed[self.next], over);
+            self.next = (self.next + 1) % self.closed.len();
+            self.sum.good = self.sum.good + over.good - old.good;
+            self.sum.bad = self.sum.bad + over.bad - old.bad;
         }
         self.ends = self.ends + Duration::from_nanos(self.width.saturating_mul(steps));
     }

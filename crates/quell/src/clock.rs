@@ -42,14 +42,22 @@ pub struct Clock(Source);
 #[derive(Debug, Clone)]
 enum Source {
     System(&'static System),
-    Tokio(tokio::time::Instant),
-    Manual(Arc<Manual>),
+    /// Boxed, so that telling it from the system's is one comparison: clocks are read twice in every call.
+    Test(Arc<Test>),
 }
 
 #[derive(Debug)]
 struct System {
     clock: quanta::Clock,
-    origin: quanta::Instant,
+    origin: u64,
+    /// Nanoseconds in 2^32 steps of the counter.
+    scale: u64,
+}
+
+#[derive(Debug)]
+enum Test {
+    Tokio(tokio::time::Instant),
+    Manual(Manual),
 }
 
 #[derive(Debug, Default)]
@@ -61,8 +69,8 @@ struct Manual {
 /// One origin for the process, so that instants taken from any two system clocks can be compared.
 static SYSTEM: LazyLock<System> = LazyLock::new(|| {
     let clock = quanta::Clock::new();
-    let origin = clock.now();
-    System { clock, origin }
+    let (origin, scale) = (clock.raw(), clock.delta_as_nanos(0, 1 << 32));
+    System { clock, origin, scale }
 });
 
 impl Default for Clock {
@@ -79,17 +87,17 @@ impl Clock {
 
     /// Tokio's clock, which tests can pause.
     pub fn tokio() -> Self {
-        Self(Source::Tokio(tokio::time::Instant::now()))
+        Self(Source::Test(Arc::new(Test::Tokio(tokio::time::Instant::now()))))
     }
 
     /// A clock that stands still until [`Clock::advance`] moves it. Clones move together.
     pub fn manual() -> Self {
-        Self(Source::Manual(Arc::default()))
+        Self(Source::Test(Arc::new(Test::Manual(Manual::default()))))
     }
 
     /// Moves a manual clock forward; any other clock moves by itself and ignores it.
     pub fn advance(&self, by: Duration) {
-        if let Source::Manual(manual) = &self.0 {
+        if let Some(manual) = self.as_manual() {
             self.advance_to(manual, self.now() + by);
         }
     }
@@ -97,28 +105,27 @@ impl Clock {
     /// The instant it is.
     #[inline]
     pub fn now(&self) -> Time {
-        let since = match &self.0 {
-            Source::System(system) => system.clock.now().duration_since(system.origin),
-            Source::Tokio(origin) => origin.elapsed(),
-            Source::Manual(manual) => {
-                return Time::from_nanos(manual.nanos.load(Ordering::Acquire));
+        match &self.0 {
+            Source::System(system) => {
+                let steps = system.clock.raw().saturating_sub(system.origin);
+                Time::from_nanos(((u128::from(steps) * u128::from(system.scale)) >> 32) as u64)
             }
-        };
-        Time::ZERO + since
+            Source::Test(test) => test.now(),
+        }
     }
 
     /// Time since 1970 on the wall clock, for dates that others wrote. Everything else is monotonic.
     #[allow(clippy::disallowed_methods, reason = "this is the clock that everybody else is to ask")]
     pub fn unix_now(&self) -> Duration {
-        match &self.0 {
-            Source::Manual(_) => self.now().since(Time::ZERO),
-            _ => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+        match self.as_manual() {
+            Some(_) => self.now().since(Time::ZERO),
+            None => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
         }
     }
 
     /// Waits until that instant, never less.
     pub async fn sleep_until(&self, until: Time) {
-        if let Source::Manual(manual) = &self.0 {
+        if let Some(manual) = self.as_manual() {
             loop {
                 let moved = manual.moved.notified(); // before looking, or a move in between is missed
                 if self.now() >= until {
@@ -153,9 +160,9 @@ impl Clock {
         reason = "whoever calls this asked for a thread to be held"
     )]
     pub fn sleep_until_blocking(&self, until: Time) {
-        match &self.0 {
-            Source::Manual(manual) => self.advance_to(manual, until),
-            _ => loop {
+        match self.as_manual() {
+            Some(manual) => self.advance_to(manual, until),
+            None => loop {
                 let left = until.since(self.now());
                 if left.is_zero() {
                     return;
@@ -168,15 +175,32 @@ impl Clock {
     /// Blocks the thread until it is unparked or that instant comes, or for no reason at all.
     pub(crate) fn park_until(&self, until: Time) {
         let left = until.since(self.now());
-        std::thread::park_timeout(match &self.0 {
-            Source::Manual(_) => left.min(LOOK),
-            _ => left,
-        });
+        std::thread::park_timeout(if self.as_manual().is_some() { left.min(LOOK) } else { left });
+    }
+
+    fn as_manual(&self) -> Option<&Manual> {
+        match &self.0 {
+            Source::Test(test) => match &**test {
+                Test::Manual(manual) => Some(manual),
+                Test::Tokio(_) => None,
+            },
+            Source::System(_) => None,
+        }
     }
 
     fn advance_to(&self, manual: &Manual, to: Time) {
         manual.nanos.fetch_max(to.as_nanos(), Ordering::AcqRel);
         manual.moved.notify_waiters();
+    }
+}
+
+impl Test {
+    #[cold]
+    fn now(&self) -> Time {
+        match self {
+            Self::Tokio(origin) => Time::ZERO + origin.elapsed(),
+            Self::Manual(manual) => Time::from_nanos(manual.nanos.load(Ordering::Acquire)),
+        }
     }
 }
 

@@ -47,7 +47,7 @@ mod upstream_shuttle;
 
 /// The lock around an upstream.
 mod sync {
-    pub(crate) use parking_lot::Mutex;
+    pub(crate) use parking_lot::{Mutex, MutexGuard};
 }
 
 pub use quell_core as core;

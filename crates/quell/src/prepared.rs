@@ -98,7 +98,7 @@ where
     pub async fn run(self) -> Result<T, CallError<T, E>> {
         let Self { quell, attempt, options } = self;
         let clock = quell.shared().clock();
-        let guard = quell.shared().begin(quell.policy(), clock.now());
+        let guard = quell.shared().begin(quell.policy());
         let mut caller = Caller::new(attempt, options, clock);
         let done = run::drive(guard, &mut caller).await;
         caller.finish(done, quell.name())
@@ -115,7 +115,7 @@ where
     pub fn wait(self) -> Result<T, CallError<T, E>> {
         let Self { quell, mut attempt, options } = self;
         let clock = quell.shared().clock();
-        let guard = quell.shared().begin(quell.policy(), clock.now());
+        let guard = quell.shared().begin(quell.policy());
         let mut caller = Caller::new(|this| std::future::ready(attempt(this)), options, clock);
         let done = run::drive_blocking(guard, &mut caller);
         caller.finish(done, quell.name())

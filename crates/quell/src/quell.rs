@@ -82,8 +82,8 @@ impl Quell {
         &self.upstream
     }
 
-    pub(crate) fn policy(&self) -> Policy {
-        self.policy
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     pub(crate) fn is_idempotent(&self) -> bool {

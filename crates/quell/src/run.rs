@@ -37,7 +37,7 @@
 //! let policy = Policy::new(PolicySpec::library())?;
 //! let host = Host { clock: Clock::manual(), ..Host::default() };
 //! let upstream = Upstream::new("flaky", UpstreamSpec::library(), policy.per_try(), host)?;
-//! let guard = upstream.begin(policy, upstream.clock().now());
+//! let guard = upstream.begin(&policy);
 //! let done = run::drive_blocking(guard, &mut Flaky);
 //! assert!(matches!(done.end, End::Reply(Ok(3))));
 //! # Ok::<_, quell::core::spec::Invalid>(())
@@ -142,13 +142,13 @@ pub enum End<R, K> {
 }
 
 /// Runs a call to its end.
-pub async fn drive<S: Sender>(guard: Guard, sender: &mut S) -> Done<S::Reply, S::Kept> {
+pub async fn drive<S: Sender>(guard: Guard<'_>, sender: &mut S) -> Done<S::Reply, S::Kept> {
     Loop { guard, sender, waits: Waits::Async, last: None, kept: Kept::None }.run().await
 }
 
 /// Runs a call to its end on a thread that may block. An attempt cannot be cut off by its timeout, so the sender
 /// has to keep it. The sender's futures must be ready at once.
-pub fn drive_blocking<S: Sender>(guard: Guard, sender: &mut S) -> Done<S::Reply, S::Kept> {
+pub fn drive_blocking<S: Sender>(guard: Guard<'_>, sender: &mut S) -> Done<S::Reply, S::Kept> {
     let run = Loop { guard, sender, waits: Waits::Blocking, last: None, kept: Kept::None }.run();
     match pin!(run).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => done,
@@ -171,7 +171,7 @@ enum Kept<K> {
 }
 
 struct Loop<'a, S: Sender> {
-    guard: Guard,
+    guard: Guard<'a>,
     sender: &'a mut S,
     waits: Waits,
     last: Option<S::Reply>,

@@ -20,7 +20,7 @@
 //! let host = Host { clock: Clock::manual(), ..Host::default() };
 //! let upstream = Upstream::new("payments", UpstreamSpec::library(), policy.per_try(), host)?;
 //!
-//! let mut guard = upstream.begin(policy, upstream.clock().now());
+//! let mut guard = upstream.begin(&policy);
 //! let Step::Send(send) = guard.step(Input::Start) else { panic!() };
 //! guard.sending().mark_sent();
 //! assert_eq!(upstream.snapshot().in_flight, 1);
@@ -42,12 +42,12 @@ use std::{
 };
 
 use quell_core::{
-    Call, Input, Permit, Policy, Reason, Refusal, Release, Snapshot, Step, Ticket, Time, Wake,
+    Call, Input, Outcome, Permit, Policy, Refusal, Release, Snapshot, Step, Ticket, Time, Wake,
     spec::{Invalid, UpstreamSpec},
 };
 
 // Named through `super` because the shuttle test compiles this very file a second time, under another lock.
-use super::sync::Mutex;
+use super::sync::{Mutex, MutexGuard};
 pub use crate::host::Host;
 use crate::{
     Clock,
@@ -105,17 +105,15 @@ impl Upstream {
         &self.0.clock
     }
 
-    /// A call by a caller who came at `since`.
-    pub fn begin(&self, policy: Policy, since: Time) -> Guard {
+    /// A call that begins with its first step. If its caller came earlier, tell the [call](Guard::call).
+    #[inline]
+    pub fn begin<'a>(&'a self, policy: &'a Policy) -> Guard<'a> {
         Guard {
-            upstream: self.clone(),
-            call: Call::new(policy, since),
-            since,
-            now: since,
-            slot: None,
+            upstream: self,
+            policy,
+            call: Call::new(),
+            now: Time::ZERO,
             sent: AtomicBool::new(false),
-            ticket: None,
-            end: None,
         }
     }
 
@@ -138,28 +136,38 @@ impl Upstream {
     }
 
     /// One decision: under the lock with one reading of the clock. Wakers and observers run after it.
+    #[inline(always)]
     fn turn<R>(&self, act: impl FnOnce(Time, &mut State) -> R) -> R {
-        // Neither allocates unless somebody is to be woken or told.
-        let (mut wakers, mut news) = (Vec::new(), Vec::new());
         let mut state = self.0.state.lock();
         let now = self.0.clock.now();
         let result = act(now, &mut state);
-        if !state.seats.is_empty() {
-            state.settle(now, &mut wakers);
+        if !state.seats.is_empty() || (state.core.has_news() && self.0.observer.is_some()) {
+            self.follow_up(now, state);
         }
+        result
+    }
+
+    /// Seats, wakes and tells whoever is to be seated, woken or told.
+    #[cold]
+    fn follow_up(&self, now: Time, mut state: MutexGuard<'_, State>) {
+        let (mut wakers, mut news) = (Vec::new(), Vec::new());
+        state.settle(now, &mut wakers);
         if self.0.observer.is_some() {
             news.extend(std::iter::from_fn(|| state.core.next_event()));
         }
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
         news.into_iter().for_each(|event| self.tell(&Event::Changed(event)));
-        result
     }
 }
 
 impl State {
-    /// Seats everybody whose wait is over, and tells the others if the core wants to be polled sooner.
     #[cold]
+    fn seat(&mut self, ticket: Ticket) {
+        self.seats.insert(ticket, Seat::default());
+    }
+
+    /// Seats everybody whose wait is over, and tells the others if the core wants to be polled sooner.
     fn settle(&mut self, now: Time, wakers: &mut Vec<Waker>) {
         let poll_at = self.core.poll(now, &mut self.wakes).unwrap_or(Time::MAX);
         for wake in self.wakes.drain(..) {
@@ -178,16 +186,13 @@ impl State {
 }
 
 /// One call under way. Dropping it, at any moment, gives back all that the call holds, and tells observers of its end.
-pub struct Guard {
-    upstream: Upstream,
+pub struct Guard<'a> {
+    upstream: &'a Upstream,
+    policy: &'a Policy,
     call: Call,
-    since: Time,
     now: Time,
-    slot: Option<u8>,
+    /// Whether the latest attempt was sent.
     sent: AtomicBool,
-    ticket: Option<Ticket>,
-    /// How many attempts were made and why no more, once it is over.
-    end: Option<(u32, Option<Reason>)>,
 }
 
 /// Lets a sender say when its first byte goes out. Until then a dropped attempt leaves no ghost.
@@ -212,10 +217,16 @@ enum Look {
     PollAt(Time),
 }
 
-impl Guard {
+impl<'a> Guard<'a> {
     /// Tells what happened and answers what to do next.
+    #[inline]
     pub fn step(&mut self, input: Input) -> Step {
-        self.decide(|_| input)
+        // Almost every call is the first two and nothing else, so they have a way of their own.
+        match input {
+            Input::Start => self.start(),
+            Input::Ended { slot, outcome: Outcome::Success } => self.succeed(slot),
+            other => self.decide(|_| other),
+        }
     }
 
     /// For the attempt that is being made: see [`Sending`].
@@ -261,13 +272,13 @@ impl Guard {
     }
 
     /// Whose call this is.
-    pub fn upstream(&self) -> &Upstream {
-        &self.upstream
+    pub fn upstream(&self) -> &'a Upstream {
+        self.upstream
     }
 
     /// When the caller came.
     pub fn since(&self) -> Time {
-        self.since
+        self.call.since()
     }
 
     /// The instant of the last step.
@@ -278,7 +289,7 @@ impl Guard {
     fn look(&self, poll_at: Time, waker: &Waker) -> Poll<Look> {
         let mut state = self.upstream.0.state.lock();
         let told = state.poll_at;
-        match self.ticket.and_then(|ticket| state.seats.get_mut(&ticket)) {
+        match self.call.ticket().and_then(|ticket| state.seats.get_mut(&ticket)) {
             None | Some(Seat { result: Some(_), .. }) => Poll::Ready(Look::Over),
             Some(_) if told != poll_at => Poll::Ready(Look::PollAt(told)),
             Some(seat) => {
@@ -290,7 +301,7 @@ impl Guard {
 
     /// Gets up from the seat with what was put into it.
     fn take_seat(&mut self) -> Step {
-        let Some(ticket) = self.ticket.take() else { return Step::Await }; // it never sat down
+        let Some(ticket) = self.call.ticket() else { return Step::Await }; // it never sat down
         self.decide(|state| match state.seats.remove(&ticket).and_then(|seat| seat.result) {
             Some(Ok(permit)) => Input::Granted(permit),
             Some(Err(refusal)) => Input::Refused(refusal),
@@ -298,56 +309,82 @@ impl Guard {
         })
     }
 
+    #[inline(never)]
+    fn start(&mut self) -> Step {
+        self.turn(|call, now, policy, state| call.start(now, policy, &mut state.core))
+    }
+
+    #[inline(never)]
+    fn succeed(&mut self, slot: u8) -> Step {
+        if self.call.latest() != slot {
+            self.note_sent(); // of the one that lost
+        }
+        self.turn(|call, now, policy, State { core, wakes, .. }| {
+            call.succeed(now, slot, policy, core, wakes)
+        })
+    }
+
+    #[cold]
     fn decide(&mut self, input: impl FnOnce(&mut State) -> Input) -> Step {
         self.note_sent();
-        let (call, upstream) = (&mut self.call, &self.upstream);
-        let (now, step) = upstream.turn(|now, state| {
-            let step = call.step(now, input(state), &mut state.core, &mut state.wakes);
-            if let Step::Enqueue { ticket, .. } = step {
-                state.seats.insert(ticket, Seat::default());
+        self.turn(|call, now, policy, state| {
+            let input = input(state);
+            call.step(now, input, policy, &mut state.core, &mut state.wakes)
+        })
+    }
+
+    #[inline(always)]
+    fn turn(&mut self, act: impl FnOnce(&mut Call, Time, &Policy, &mut State) -> Step) -> Step {
+        let Self { upstream, policy, call, now, .. } = self;
+        upstream.turn(|at, state| {
+            *now = at;
+            let step = act(call, at, policy, state);
+            if let Step::Enqueue { ticket, .. } = &step {
+                state.seat(*ticket);
             }
-            (now, step)
-        });
-        self.now = now;
-        match &step {
-            Step::Send(send) => self.slot = Some(send.slot),
-            Step::Enqueue { ticket, .. } => self.ticket = Some(*ticket),
-            Step::Finish(finish) => self.end = Some((finish.attempts, finish.reason)),
-            Step::Sleep { .. } | Step::Await => {}
-        }
-        step
+            step
+        })
     }
 
     fn note_sent(&mut self) {
-        if let (Some(slot), true) = (self.slot, *self.sent.get_mut()) {
-            self.call.sent(slot);
+        if std::mem::take(self.sent.get_mut()) {
+            self.call.sent(self.call.latest());
         }
-        *self.sent.get_mut() = false;
     }
 
     /// Gives back whatever an unfinished call holds.
     #[cold]
-    fn abandon(&mut self) -> (u32, Option<Reason>) {
+    fn abandon(&mut self) {
         self.note_sent();
-        let (call, ticket) = (&mut self.call, self.ticket);
-        self.now = self.upstream.turn(|now, state| {
+        let Self { upstream, call, now, .. } = self;
+        upstream.turn(|at, state| {
+            *now = at;
             let State { core, seats, wakes, .. } = state;
-            let seat = ticket.and_then(|ticket| seats.remove(&ticket));
+            let seat = call.ticket().and_then(|ticket| seats.remove(&ticket));
             if let Some(Seat { result: Some(Ok(unread)), .. }) = seat {
-                core.release(now, unread, Release::Unsent, wakes);
+                core.release(at, unread, Release::Unsent, wakes);
             }
-            call.abandon(now, core, wakes);
-            now
+            call.abandon(at, core, wakes);
         });
-        (self.call.attempts(), Some(Reason::ClientGone))
+    }
+
+    #[cold]
+    fn tell_end(&self) {
+        let (attempts, reason) = (self.call.attempts(), self.call.reason());
+        let elapsed = self.now.since(self.since());
+        self.upstream.tell(&Event::Finished(&Finished { attempts, reason, elapsed }));
     }
 }
 
-impl Drop for Guard {
+impl Drop for Guard<'_> {
+    #[inline]
     fn drop(&mut self) {
-        let (attempts, reason) = self.end.unwrap_or_else(|| self.abandon());
-        let elapsed = self.now.since(self.since);
-        self.upstream.tell(&Event::Finished(&Finished { attempts, reason, elapsed }));
+        if !self.call.is_over() {
+            self.abandon();
+        }
+        if self.upstream.0.observer.is_some() {
+            self.tell_end();
+        }
     }
 }
 
@@ -373,7 +410,7 @@ impl fmt::Debug for Upstream {
     }
 }
 
-impl fmt::Debug for Guard {
+impl fmt::Debug for Guard<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard").field("upstream", &self.upstream).field("call", &self.call).finish()
     }

@@ -19,6 +19,8 @@ use self::upstream::{Guard, Host, Upstream};
 use crate::Clock;
 
 mod sync {
+    pub(super) use shuttle::sync::MutexGuard;
+
     /// Shuttle's lock with parking_lot's manners.
     pub(super) struct Mutex<T>(shuttle::sync::Mutex<T>);
 
@@ -27,7 +29,7 @@ mod sync {
             Self(shuttle::sync::Mutex::new(value))
         }
 
-        pub(super) fn lock(&self) -> shuttle::sync::MutexGuard<'_, T> {
+        pub(super) fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().unwrap()
         }
     }
@@ -47,8 +49,8 @@ fn narrow() -> (Upstream, Policy) {
     (Upstream::new("narrow", spec, policy.per_try(), host).unwrap(), policy)
 }
 
-fn begin((upstream, policy): &(Upstream, Policy)) -> (Guard, Step) {
-    let mut guard = upstream.begin(*policy, upstream.clock().now());
+fn begin((upstream, policy): &(Upstream, Policy)) -> (Guard<'_>, Step) {
+    let mut guard = upstream.begin(policy);
     let step = guard.step(Input::Start);
     (guard, step)
 }

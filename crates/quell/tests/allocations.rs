@@ -16,7 +16,7 @@ fn a_call_that_succeeds_at_once_allocates_nothing() {
     let host = Host { clock: Clock::manual(), observer: None, seed: 1 };
     let upstream = Upstream::new("u", UpstreamSpec::gateway(), policy.per_try(), host).unwrap();
     let call = || {
-        let mut guard = upstream.begin(policy, upstream.clock().now());
+        let mut guard = upstream.begin(&policy);
         let Step::Send(send) = guard.step(Input::Start) else { panic!() };
         guard.sending().mark_sent();
         let _ = guard.step(Input::Ended { slot: send.slot, outcome: Outcome::Success });

@@ -43,8 +43,8 @@ impl Narrow {
         Self { upstream, policy }
     }
 
-    fn begin(&self) -> (Guard, Step) {
-        let mut guard = self.upstream.begin(self.policy, self.upstream.clock().now());
+    fn begin(&self) -> (Guard<'_>, Step) {
+        let mut guard = self.upstream.begin(&self.policy);
         guard.call().set_repeatable(true);
         let step = guard.step(Input::Start);
         (guard, step)
@@ -222,7 +222,7 @@ async fn twenty_thousand_callers_who_leave_at_random_leak_nothing() {
         callers.spawn(async move {
             let (polls, early) = (rng.below(40), rng.below(4) == 0);
             let patience = rng.up_to(Duration::from_millis(30));
-            let mut guard = upstream.begin(policy, upstream.clock().now());
+            let mut guard = upstream.begin(&policy);
             // Told how long they stay, or so few would be let into the queue that little is proved.
             guard.call().set_deadline(upstream.clock().now() + Duration::from_secs(1));
             let mut work = Work(rng);
@@ -252,7 +252,7 @@ async fn twenty_thousand_callers_who_leave_at_random_leak_nothing() {
     assert_eq!((now.in_flight, now.queued), (0, 0), "seed {seed}: {now:?}");
     // Ghosts stand until the upstream answers a later call; where they fill the limit, that is a probe's.
     for _ in 0..100 {
-        let mut guard = upstream.begin(policy, upstream.clock().now());
+        let mut guard = upstream.begin(&policy);
         guard.call().set_deadline(upstream.clock().now() + Duration::from_secs(5));
         let served = run::drive(guard, &mut Work(Rng::new(seed))).await.reason.is_none();
         let now = upstream.snapshot();

@@ -81,7 +81,7 @@ async fn a_reply_that_cannot_be_kept_is_delivered_and_its_token_returned() {
     let mut sender = Script { can_keep: false, ..script(&[]) };
     for _ in 0..30 {
         sender.statuses.push(503);
-        let guard = upstream.begin(policy, upstream.clock().now());
+        let guard = upstream.begin(&policy);
         let done = run::drive(guard, &mut sender).await;
         assert!(matches!(done.end, End::Reply(503)));
         assert_eq!((done.attempts, done.reason), (1, Some(Reason::NotReplayable)));
@@ -97,7 +97,7 @@ async fn a_reply_that_cannot_be_kept_is_delivered_and_its_token_returned() {
 async fn an_attempt_cut_off_while_connecting_leaves_no_ghost_and_is_safe_to_repeat() {
     let (upstream, policy) = upstream(None);
     let mut sender = Script { connects: false, ..script(&[0, 200]) };
-    let guard = upstream.begin(policy, upstream.clock().now());
+    let guard = upstream.begin(&policy);
     let done = run::drive(guard, &mut sender).await;
     assert!(matches!(done.end, End::Reply(200)), "{done:?}");
     assert_eq!((done.attempts, upstream.snapshot().ghosts), (2, 0));
@@ -106,7 +106,7 @@ async fn an_attempt_cut_off_while_connecting_leaves_no_ghost_and_is_safe_to_repe
 #[tokio::test(start_paused = true)]
 async fn without_any_reply_the_end_is_a_timeout() {
     let (upstream, policy) = upstream(None);
-    let guard = upstream.begin(policy, upstream.clock().now());
+    let guard = upstream.begin(&policy);
     let done = run::drive(guard, &mut script(&[0, 0])).await;
     assert!(matches!(done.end, End::TimedOut { earlier: None }), "{done:?}");
     assert_eq!((done.attempts, done.reason), (2, Some(Reason::AttemptsSpent)));
@@ -116,7 +116,7 @@ async fn without_any_reply_the_end_is_a_timeout() {
 async fn every_attempt_is_told_with_what_followed_it() {
     let (upstream, policy) = upstream(None);
     let mut sender = script(&[503, 0]);
-    let guard = upstream.begin(policy, upstream.clock().now());
+    let guard = upstream.begin(&policy);
     let done = run::drive(guard, &mut sender).await;
     assert!(matches!(done.end, End::Kept(503)), "{done:?}");
     let [first, second] = sender.tried[..] else { panic!("{:?}", sender.tried) };
@@ -154,7 +154,7 @@ async fn observers_hear_of_attempts_changes_and_ends_once_each_and_under_no_lock
     let log = Arc::new(Log::default());
     let (upstream, policy) = upstream(Some(log.clone()));
     *log.1.lock() = Some(upstream.clone());
-    let begin = || upstream.begin(policy, upstream.clock().now());
+    let begin = || upstream.begin(&policy);
     let done = run::drive(begin(), &mut script(&[503, 503])).await;
     assert_eq!(done.attempts, 2);
     let done = run::drive(begin(), &mut script(&[503])).await;

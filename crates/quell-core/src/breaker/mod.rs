@@ -105,6 +105,14 @@ pub struct Breaker {
     untold: Option<State>,
 }
 
+impl Pass {
+    /// When its attempt was sent.
+    #[inline]
+    pub const fn sent_at(&self) -> Time {
+        self.sent_at
+    }
+}
+
 impl Breaker {
     /// A closed breaker.
     pub fn new(spec: Spec, now: Time) -> Result<Self, Invalid> {
@@ -146,10 +154,16 @@ impl Breaker {
         }
     }
 
+    /// Whether every attempt may pass, and nothing but failures over time is looked at: so it is almost always.
+    #[inline]
+    pub(crate) fn is_calm(&self) -> bool {
+        matches!(self.inner, Inner::Calm)
+    }
+
     /// Looks whether an attempt may pass, without taking anything. Probes are first attempts only.
     #[inline]
     pub fn check(&mut self, now: Time, first: bool, rng: &mut Rng) -> Result<State, Refusal> {
-        if matches!(self.inner, Inner::Calm) {
+        if self.is_calm() {
             return Ok(State::Closed);
         }
         self.check_closely(now, first, rng)
@@ -158,11 +172,8 @@ impl Breaker {
     /// Takes what [`Breaker::check`] has just allowed.
     #[inline]
     pub fn take(&mut self, now: Time) -> Pass {
-        let (slot, sent_at) = match self.inner {
-            Inner::Calm => (0, now),
-            _ => self.take_closely(now),
-        };
-        Pass { generation: self.generation, slot, sent_at }
+        let slot = if self.is_calm() { 0 } else { self.take_closely(now) };
+        Pass { generation: self.generation, slot, sent_at: now }
     }
 
     /// What became of an attempt: `Some(true)` good, `Some(false)` bad, `None` says nothing of the upstream.
@@ -175,7 +186,7 @@ impl Breaker {
         good: Option<bool>,
         rng: &mut Rng,
     ) -> Option<State> {
-        if !matches!(self.inner, Inner::Calm) {
+        if !self.is_calm() {
             return self.judge_closely(now, pass, good, rng);
         }
         let good = good?;
@@ -193,7 +204,7 @@ impl Breaker {
     /// Hands a probe's slot back without a verdict. Harmless for any other pass, and the second time.
     #[inline]
     pub fn free(&mut self, now: Time, pass: &Pass) {
-        if !matches!(self.inner, Inner::Calm) {
+        if !self.is_calm() {
             self.free_closely(now, pass);
         }
     }
@@ -251,19 +262,18 @@ impl Breaker {
         }
     }
 
-    /// Two words and not a pass, so that the usual path makes its own in registers.
+    /// A slot and not a pass, so that the usual path makes its own in registers.
     #[cold]
-    fn take_closely(&mut self, now: Time) -> (u32, Time) {
+    fn take_closely(&mut self, now: Time) -> u32 {
         if self.control.is_outside() {
-            return (OUTSIDE, now);
+            return OUTSIDE;
         }
         match &mut self.inner {
             Inner::HalfOpen(probes) => {
-                let slot = probes.take(self.spec.probes, now, now + self.spec.open);
-                (slot.unwrap_or(OUTSIDE), now)
+                probes.take(self.spec.probes, now, now + self.spec.open).unwrap_or(OUTSIDE)
             }
-            Inner::Closed { .. } => (self.slow.as_mut().map_or(0, |slow| slow.start(now)), now),
-            Inner::Calm | Inner::Open { .. } => (0, now),
+            Inner::Closed { .. } => self.slow.as_mut().map_or(0, |slow| slow.start(now)),
+            Inner::Calm | Inner::Open { .. } => 0,
         }
     }
 

@@ -10,7 +10,8 @@
 //!
 //! **How.** [`Call::step`] takes what happened and answers what to do next. The call holds all that it took:
 //! permits, its place in the queue, what it paid. Whoever drops a call early says so with
-//! [`Call::abandon`], and everything goes back where it belongs.
+//! [`Call::abandon`], and everything goes back where it belongs. The policy stays with the host, which has many calls
+//! of one policy, and hands it in with every step.
 //!
 //! ```
 //! use core::time::Duration;
@@ -20,20 +21,22 @@
 //! let (now, mut wake) = (Time::ZERO, Vec::new());
 //! let policy = Policy::new(PolicySpec::library())?;
 //! let mut upstream = Upstream::new(UpstreamSpec::library(), policy.per_try(), 1, now)?;
-//! let mut call = Call::new(policy, now);
+//! let mut call = Call::new();
 //! call.set_repeatable(true);
+//! let mut step = |now, input| call.step(now, input, &policy, &mut upstream, &mut wake);
 //!
-//! let Step::Send(send) = call.step(now, Input::Start, &mut upstream, &mut wake) else { panic!() };
+//! let Step::Send(send) = step(now, Input::Start) else { panic!() };
 //! let failed = Input::Ended { slot: send.slot, outcome: Outcome::Failed(Failure::of(Fault::Server)) };
-//! let Step::Sleep { until } = call.step(now, failed, &mut upstream, &mut wake) else { panic!() };
-//! let Step::Send(send) = call.step(until, Input::Woke, &mut upstream, &mut wake) else { panic!() };
+//! let Step::Sleep { until } = step(now, failed) else { panic!() };
+//! let Step::Send(send) = step(until, Input::Woke) else { panic!() };
 //! assert_eq!(send.attempt, 2);
 //! let success = Input::Ended { slot: send.slot, outcome: Outcome::Success };
-//! let Step::Finish(finish) = call.step(until, success, &mut upstream, &mut wake) else { panic!() };
+//! let Step::Finish(finish) = step(until, success) else { panic!() };
 //! assert_eq!((finish.answer, finish.reason), (Answer::This, None));
 //! # Ok::<_, spec::Invalid>(())
 //! ```
 
+mod again;
 mod step;
 
 use core::time::Duration;
@@ -56,6 +59,12 @@ const SLOTS: usize = 2;
 struct Open {
     permit: Permit,
     sent: bool,
+}
+
+/// What an open attempt has besides: apart from it, for hardly any has.
+#[derive(Debug)]
+struct Extra {
+    paid: Option<Receipt>,
     /// Chain credit handed on with it, until it is settled.
     loan: Option<Retries>,
 }
@@ -63,7 +72,6 @@ struct Open {
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Call {
-    policy: Policy,
     since: Time,
     deadline: Time,
     told: bool,
@@ -79,24 +87,35 @@ pub struct Call {
     waited: Duration,
     open: [Option<Open>; SLOTS],
     ticket: Option<Ticket>,
-    /// What was paid for the next attempt, and for those that are open: apart from them, for hardly any has.
+    /// The slot of the latest attempt.
+    latest: u8,
+    /// One attempt and nothing else: no child, no credit, nothing paid, no hedge.
+    plain: bool,
+    extra: [Option<Extra>; SLOTS],
+    /// What was paid for the next attempt.
     paid: Option<Receipt>,
-    open_paid: [Option<Receipt>; SLOTS],
     credit: Option<Credit>,
     kept: bool,
     over: bool,
+    /// Why there was no further attempt.
+    reason: Option<Reason>,
+}
+
+impl Default for Call {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Call {
-    /// A call by a caller who came at `since`. Until told otherwise it may not be repeated once it was sent.
-    pub fn new(policy: Policy, since: Time) -> Self {
+    /// A call that begins with its first step. Until told otherwise it may not be repeated once it was sent.
+    pub const fn new() -> Self {
         Self {
-            policy,
-            since,
-            deadline: since + policy.timeout,
+            since: Time::MAX,
+            deadline: Time::MAX,
             told: false,
             priority: Priority::Default,
-            tried: Tried::default(),
+            tried: Tried::NOWHERE,
             cost: 1,
             child: Child::NONE,
             repeatable: false,
@@ -105,12 +124,20 @@ impl Call {
             waited: Duration::ZERO,
             open: [None, None],
             ticket: None,
+            latest: 0,
+            plain: true,
+            extra: [None, None],
             paid: None,
             credit: None,
-            open_paid: [None, None],
             kept: false,
             over: false,
+            reason: None,
         }
+    }
+
+    /// The caller came before the first step.
+    pub fn set_since(&mut self, since: Time) {
+        self.since = since;
     }
 
     /// The caller said when it will leave. It can only shorten the policy's own timeout.
@@ -128,6 +155,7 @@ impl Call {
     /// See [`Upstream::child`].
     pub fn set_child(&mut self, child: Child) {
         self.child = child;
+        self.plain = false;
     }
 
     /// What each attempt costs of the upstream's rate limit; 1 unless said otherwise.
@@ -148,6 +176,7 @@ impl Call {
     /// The call is part of a chain that shares one credit of retries. Without it the policy's attempts alone count.
     pub fn set_credit(&mut self, credit: Credit) {
         self.credit = Some(credit);
+        self.plain = false;
     }
 
     /// What is left of the chain's credit, and how many sends were made here and below.
@@ -157,16 +186,15 @@ impl Call {
 
     /// What the attempt in this slot hands on: its `quell-retry-credit`.
     pub fn handed_on(&self, slot: u8) -> Option<Retries> {
-        self.open[usize::from(slot)].as_ref()?.loan
+        self.extra[usize::from(slot)].as_ref()?.loan
     }
 
     /// The reply of the attempt in this slot told how many sends it took there and below (`quell-attempts`) and what
     /// it hands back (`quell-retry-credit`). Say so before [`Input::Ended`]; silence needs no word.
     pub fn debit(&mut self, slot: u8, below: Sends, returned: Retries) {
-        let open = self.open[usize::from(slot)].as_mut();
-        if let (Some(credit), Some(open)) = (&mut self.credit, open)
-            && let Some(loan) = open.loan.take()
-        {
+        let extra = self.extra[usize::from(slot)].as_mut();
+        let loan = extra.and_then(|extra| extra.loan.take());
+        if let (Some(credit), Some(loan)) = (&mut self.credit, loan) {
             credit.settle(loan, below, returned);
         }
     }
@@ -179,7 +207,33 @@ impl Call {
         }
     }
 
-    /// When the call is over, whatever happens.
+    /// The slot of the latest attempt; the first if there was none yet.
+    pub fn latest(&self) -> u8 {
+        self.latest
+    }
+
+    /// Whether it has finished or was abandoned.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Once it is over: why there was no further attempt; `None` after a success.
+    pub fn reason(&self) -> Option<Reason> {
+        self.reason
+    }
+
+    /// When the caller came; unknown before the first step, unless it was told.
+    pub fn since(&self) -> Time {
+        self.since
+    }
+
+    /// Its place in the queue, while it has one.
+    pub fn ticket(&self) -> Option<Ticket> {
+        self.ticket
+    }
+
+    /// When the call is over, whatever happens; unknown before the first step.
     pub fn deadline(&self) -> Time {
         self.deadline
     }
@@ -190,38 +244,83 @@ impl Call {
     }
 
     /// Decides what to do next. Others whose wait ends by this are put into `wake`.
+    #[inline]
     pub fn step(
         &mut self,
         now: Time,
         input: Input,
+        policy: &Policy,
         upstream: &mut Upstream,
         wake: &mut Vec<Wake>,
     ) -> Step {
         match input {
-            Input::Start => self.ask(now, upstream),
-            Input::Woke => self.ask(now, upstream),
+            Input::Start => self.start(now, policy, upstream),
+            Input::Ended { slot, outcome: Outcome::Success } => {
+                self.succeed(now, slot, policy, upstream, wake)
+            }
+            other => self.step_on(now, other, policy, upstream, wake),
+        }
+    }
+
+    /// [`Call::step`] with [`Input::Start`]. With [`Call::succeed`] this is all that happens to almost every call.
+    #[inline]
+    pub fn start(&mut self, now: Time, policy: &Policy, upstream: &mut Upstream) -> Step {
+        self.since = self.since.min(now);
+        self.deadline = self.deadline.min(self.since.plus(policy.timeout));
+        match upstream.admit_calmly(now, &self.next()) {
+            Some(permit) => self.launch(now, 0, permit, policy, upstream),
+            None => self.ask(now, policy, upstream),
+        }
+    }
+
+    /// [`Call::step`] when the attempt in this slot succeeded.
+    #[inline]
+    pub fn succeed(
+        &mut self,
+        now: Time,
+        slot: u8,
+        policy: &Policy,
+        upstream: &mut Upstream,
+        wake: &mut Vec<Wake>,
+    ) -> Step {
+        self.end(now, slot, Outcome::Success, Release::Done, policy, upstream, wake)
+    }
+
+    #[cold]
+    fn step_on(
+        &mut self,
+        now: Time,
+        input: Input,
+        policy: &Policy,
+        upstream: &mut Upstream,
+        wake: &mut Vec<Wake>,
+    ) -> Step {
+        match input {
+            Input::Start => self.start(now, policy, upstream),
+            Input::Woke => self.ask(now, policy, upstream),
             Input::NotKept => {
                 self.give_back(now, upstream);
                 self.finish(Answer::This, Some(Reason::NotReplayable), None)
             }
-            Input::HedgeDue => self.hedge(now, upstream),
+            Input::HedgeDue => self.hedge(now, policy, upstream),
             Input::Granted(permit) => {
                 self.ticket = None;
-                self.launch(now, permit, upstream)
+                self.launch(now, 0, permit, policy, upstream)
             }
             Input::Refused(refusal) => {
                 self.ticket = None;
                 self.refused(now, refusal, upstream)
             }
             Input::Ended { slot, outcome } => {
-                self.end(now, slot, outcome, Release::Done, upstream, wake)
+                self.end(now, slot, outcome, Release::Done, policy, upstream, wake)
             }
             Input::TimedOut { slot } => {
                 let mut failure = Failure::of(Fault::Timeout);
                 if self.open[usize::from(slot)].as_ref().is_some_and(|open| !open.sent) {
                     failure.delivery = Delivery::NeverSent; // it never got past connecting
                 }
-                self.end(now, slot, Outcome::Failed(failure), Release::Ghost, upstream, wake)
+                let outcome = Outcome::Failed(failure);
+                self.end(now, slot, outcome, Release::Ghost, policy, upstream, wake)
             }
         }
     }
@@ -232,18 +331,27 @@ impl Call {
         if core::mem::replace(&mut self.over, true) {
             return;
         }
+        self.reason = Some(Reason::ClientGone);
         if let Some(ticket) = self.ticket.take() {
             upstream.leave(ticket);
         }
         self.give_back(now, upstream);
         self.let_go(now, upstream, wake);
-        upstream.gave_up(now, self.since);
+        if self.since < Time::MAX {
+            upstream.gave_up(now, self.since);
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.open.iter().any(Option::is_some)
     }
 
     /// Lets go of every open attempt: what was not sent goes back, what was sent becomes a ghost.
+    #[cold]
     fn let_go(&mut self, now: Time, upstream: &mut Upstream, wake: &mut Vec<Wake>) {
-        for (open, paid) in self.open.iter_mut().zip(&mut self.open_paid) {
-            let (Some(open), paid) = (open.take(), paid.take()) else { continue };
+        for (open, extra) in self.open.iter_mut().zip(&mut self.extra) {
+            let paid = extra.take().and_then(|extra| extra.paid);
+            let Some(open) = open.take() else { continue };
             let how = if open.sent { Release::Ghost } else { Release::Unsent };
             if let (false, Some(paid)) = (open.sent, paid) {
                 upstream.refund(now, paid);
@@ -265,9 +373,10 @@ impl Call {
         }
     }
 
-    fn ask(&mut self, now: Time, upstream: &mut Upstream) -> Step {
-        match upstream.admit(now, &self.next()) {
-            Admission::Go(permit) => self.launch(now, permit, upstream),
+    #[cold]
+    fn ask(&mut self, now: Time, policy: &Policy, upstream: &mut Upstream) -> Step {
+        match upstream.admit_closely(now, &self.next()) {
+            Admission::Go(permit) => self.launch(now, 0, permit, policy, upstream),
             Admission::Queued(ticket, until) => {
                 self.ticket = Some(ticket);
                 Step::Enqueue { ticket, until }
@@ -276,58 +385,29 @@ impl Call {
         }
     }
 
-    /// A second attempt beside the first, if nothing speaks against it. It waits in no queue.
-    fn hedge(&mut self, now: Time, upstream: &mut Upstream) -> Step {
-        let one_open = self.open.iter().flatten().count() == 1;
-        let allowed = one_open
-            && self.policy.hedge.is_some()
-            && self.attempts < self.policy.attempts
-            && self.repeatable
-            && self.replayable
-            && !upstream.is_degraded(now);
-        if !allowed {
-            return Step::Await;
-        }
-        // Whatever makes the first attempt slow, a hedge is paid for as a retry after a timeout would be.
-        let Ok(paid) = upstream.pay(now, Fault::Timeout, self.child) else { return Step::Await };
-        self.paid = Some(paid);
-        match upstream.admit(now, &self.next()) {
-            Admission::Go(permit) => return self.launch(now, permit, upstream),
-            Admission::Queued(ticket, _) => drop(upstream.leave(ticket)),
-            Admission::No(_) => {}
-        }
-        self.give_back(now, upstream);
-        Step::Await
-    }
-
-    fn launch(&mut self, now: Time, permit: Permit, upstream: &Upstream) -> Step {
+    #[inline(always)]
+    fn launch(
+        &mut self,
+        now: Time,
+        slot: u8,
+        permit: Permit,
+        policy: &Policy,
+        upstream: &Upstream,
+    ) -> Step {
         self.attempts += 1;
-        let slot = self.open.iter().position(Option::is_none).unwrap_or(0);
+        let index = usize::from(slot);
         let endpoint = permit.endpoint();
         self.tried = self.tried.with(endpoint);
-        if self.paid.is_some() {
-            self.open_paid[slot] = self.paid.take();
+        self.latest = slot;
+        self.open[index] = Some(Open { permit, sent: false });
+        if !self.plain {
+            let loan = self.credit.as_mut().map(Credit::lend);
+            self.extra[index] = Some(Extra { paid: self.paid.take(), loan });
         }
-        let loan = self.credit.as_mut().map(Credit::lend);
-        self.open[slot] = Some(Open { permit, sent: false, loan });
         // Computed here, after queue and sleep: what remains is what is left now.
-        let timeout_at = (now + self.policy.per_try).min(self.deadline);
-        let hedge_at = self.hedge_at(now, upstream);
-        Step::Send(Send {
-            slot: slot as u8,
-            attempt: self.attempts,
-            endpoint,
-            timeout_at,
-            hedge_at,
-        })
-    }
-
-    /// Only a lone attempt is hedged, and only if there is one more to make.
-    fn hedge_at(&self, now: Time, upstream: &Upstream) -> Option<Time> {
-        let hedge = self.policy.hedge.as_ref()?;
-        let lone = self.open.iter().flatten().count() == 1;
-        (lone && self.attempts < self.policy.attempts).then_some(())?;
-        Some(now + hedge.delay(upstream.latency())?)
+        let timeout_at = now.plus(policy.per_try).min(self.deadline);
+        let hedge_at = self.hedge_at(now, policy, upstream);
+        Step::Send(Send { slot, attempt: self.attempts, endpoint, timeout_at, hedge_at })
     }
 
     fn refused(&mut self, now: Time, refusal: Refusal, upstream: &mut Upstream) -> Step {
@@ -336,41 +416,35 @@ impl Call {
         self.finish(answer, Some(refusal.reason), Some(refusal.retry_at))
     }
 
+    /// Compiled twice: once for success, where most of it falls away.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments, reason = "an outcome and all that it touches")]
     fn end(
         &mut self,
         now: Time,
         slot: u8,
         outcome: Outcome,
         how: Release,
+        policy: &Policy,
         upstream: &mut Upstream,
         wake: &mut Vec<Wake>,
     ) -> Step {
-        let Some(open) = self.open[usize::from(slot)].take() else { return Step::Await };
-        if let (Some(credit), Some(loan)) = (&mut self.credit, open.loan)
-            && let Outcome::Failed(Failure { delivery: Delivery::NeverSent, .. }) = outcome
-        {
-            credit.unsent(loan);
-        }
+        let index = usize::from(slot);
+        let Some(open) = &self.open[index] else { return Step::Await };
         upstream.judge(now, &open.permit, &outcome);
-        if self.child != Child::NONE {
-            upstream.judge_child(now, self.child, &outcome);
-        }
-        if self.open_paid[usize::from(slot)].is_some() {
-            self.settle(now, slot, &outcome, upstream);
-        }
-        upstream.release(now, open.permit, if open.sent { how } else { Release::Done }, wake);
-        if matches!(outcome, Outcome::Success | Outcome::Abandoned) {
-            // The loser of a hedge: its slot is free or a ghost, and nothing is judged by it.
-            self.let_go(now, upstream, wake);
+        upstream.free(now, &open.permit, if open.sent { how } else { Release::Done }, wake);
+        self.open[index] = None;
+        if !self.plain {
+            self.settle(now, index, &outcome, upstream, wake);
         }
         match outcome {
             Outcome::Success => self.finish(Answer::This, None, None),
             Outcome::Abandoned => self.finish(Answer::This, Some(Reason::ClientGone), None),
-            _ if self.open.iter().any(Option::is_some) => Step::Await,
-            Outcome::Failed(failure) => self.after(now, failure, upstream),
+            _ if self.is_open() => Step::Await,
+            Outcome::Failed(failure) => self.after(now, failure, policy, upstream),
             Outcome::Defer { after } => {
                 self.attempts -= 1; // coming back when asked to burns no attempt
-                self.after(now, Failure::of(Fault::Overload).with_hint(after), upstream)
+                self.after(now, Failure::of(Fault::Overload).with_hint(after), policy, upstream)
             }
         }
     }
@@ -382,90 +456,39 @@ impl Call {
         }
     }
 
-    /// What was paid for an attempt that has ended is spent, unless success is worth something.
+    /// What an attempt's end means to its child, its credit and what was paid, and to a hedge that lost.
     #[cold]
-    fn settle(&mut self, now: Time, slot: u8, outcome: &Outcome, upstream: &mut Upstream) {
-        let paid = self.open_paid[usize::from(slot)].take();
-        if let (Outcome::Success, Some(paid)) = (outcome, paid) {
-            upstream.retried_well(now, paid);
-        }
-    }
-
-    /// A failure: another attempt, or the end.
-    fn after(&mut self, now: Time, failure: Failure, upstream: &mut Upstream) -> Step {
-        match self.plan(now, &failure, upstream) {
-            Ok((until, paid)) => {
-                self.kept |= failure.code.is_some();
-                self.paid = Some(paid);
-                if let Some(credit) = &mut self.credit {
-                    credit.spend(failure.delivery);
-                }
-                Step::Sleep { until }
-            }
-            Err(reason) => {
-                let answer =
-                    if self.kept && failure.code.is_none() { Answer::Kept } else { Answer::This };
-                self.finish(answer, Some(reason), None)
-            }
-        }
-    }
-
-    /// Every reason not to try again; the budget is asked last, before the wait.
-    fn plan(
+    fn settle(
         &mut self,
         now: Time,
-        failure: &Failure,
+        index: usize,
+        outcome: &Outcome,
         upstream: &mut Upstream,
-    ) -> Result<(Time, Receipt), Reason> {
-        if !failure.retryable {
-            return Err(Reason::NotRetryable);
+        wake: &mut Vec<Wake>,
+    ) {
+        if self.child != Child::NONE {
+            upstream.judge_child(now, self.child, outcome);
         }
-        if self.attempts >= self.policy.attempts {
-            return Err(Reason::AttemptsSpent);
-        }
-        if failure.delivery != Delivery::NeverSent {
-            if !self.repeatable {
-                return Err(Reason::NotSafe);
+        if let Some(Extra { paid, loan }) = self.extra[index].take() {
+            if let (Some(credit), Some(loan)) = (&mut self.credit, loan)
+                && let Outcome::Failed(Failure { delivery: Delivery::NeverSent, .. }) = outcome
+            {
+                credit.unsent(loan);
             }
-            if !self.replayable {
-                return Err(Reason::NotReplayable);
+            // What was paid is spent, unless success is worth something.
+            if let (Outcome::Success, Some(paid)) = (outcome, paid) {
+                upstream.retried_well(now, paid);
             }
         }
-        if let Some(credit) = &self.credit {
-            credit.allows(failure.delivery)?;
+        if matches!(outcome, Outcome::Success | Outcome::Abandoned) {
+            // The loser of a hedge: its slot is free or a ghost, and nothing is judged by it.
+            self.let_go(now, upstream, wake);
         }
-        let until = self.wake_at(now, failure, upstream)?;
-        let needs = upstream.p50().unwrap_or(Duration::ZERO);
-        if until + needs >= self.deadline {
-            return Err(Reason::Deadline);
-        }
-        if upstream.stops_retries(now) {
-            return Err(Reason::BreakerOpen);
-        }
-        Ok((until, upstream.pay(now, failure.fault, self.child)?))
-    }
-
-    /// Never before the upstream's hint; the spread comes after it.
-    fn wake_at(
-        &mut self,
-        now: Time,
-        failure: &Failure,
-        upstream: &mut Upstream,
-    ) -> Result<Time, Reason> {
-        if let Some(hint) = failure.hint
-            && (hint > self.policy.hint_cap || now + hint >= self.deadline)
-        {
-            return Err(Reason::HintTooLong);
-        }
-        let retry = self.attempts.max(1);
-        self.waited = self.policy.backoff.delay(retry, self.waited, upstream.rng());
-        let not_before = upstream.not_before();
-        let held_until = failure.hint.map_or(not_before, |hint| not_before.max(now + hint));
-        Ok(held_until.max(now) + self.waited)
     }
 
     fn finish(&mut self, answer: Answer, reason: Option<Reason>, retry_at: Option<Time>) -> Step {
         self.over = true;
+        self.reason = reason;
         Step::Finish(Finish { answer, reason, attempts: self.attempts, retry_at })
     }
 }

@@ -32,13 +32,14 @@ impl World {
     }
 
     fn call(&self, now: Time) -> Call {
-        let mut call = Call::new(self.policy, now);
+        let mut call = Call::new();
+        call.set_since(now);
         call.set_repeatable(true);
         call
     }
 
     fn step(&mut self, call: &mut Call, now: Time, input: Input) -> Step {
-        call.step(now, input, &mut self.upstream, &mut self.wake)
+        call.step(now, input, &self.policy, &mut self.upstream, &mut self.wake)
     }
 
     fn start(&mut self, now: Time) -> (Call, Send) {

@@ -82,7 +82,6 @@ pub struct Refusal {
 #[derive(Debug)]
 pub struct Permit {
     pub(super) since: Time,
-    pub(super) sent_at: Time,
     pub(super) number: u64,
     pub(super) endpoint: u16,
     pub(super) pass: Pass,

@@ -23,6 +23,7 @@
 
 mod ask;
 mod curbs;
+mod notes;
 mod waiting;
 
 use core::time::Duration;
@@ -34,10 +35,7 @@ pub use ask::{Admission, Ask, Permit, Priority, Refusal, Release, Snapshot, Wake
 use crate::{
     Failure, Fault, Outcome, Reason, Rng, Time,
     breaker::{Breaker, Mode, State},
-    budget::{
-        self, Purse, Receipt,
-        purse::{Change, Changes, Child},
-    },
+    budget::{self, Purse, Receipt, purse::Child},
     endpoints::Endpoints,
     event::{Event, Events},
     in_flight::InFlight,
@@ -97,13 +95,37 @@ impl Upstream {
     /// May this attempt be sent? Takes a slot only if every gate agrees.
     #[inline]
     pub fn admit(&mut self, now: Time, ask: &Ask) -> Admission {
+        match self.admit_calmly(now, ask) {
+            Some(permit) => Admission::Go(permit),
+            None => self.admit_closely(now, ask),
+        }
+    }
+
+    /// [`Upstream::admit`] when there is nothing to look at but a free slot, and so it is almost always. `None` says
+    /// no more than that a closer look is needed.
+    #[inline(always)]
+    pub(crate) fn admit_calmly(&mut self, now: Time, ask: &Ask) -> Option<Permit> {
+        let calm = self.breaker.is_calm()
+            && self.curbs.is_none()
+            && ask.attempt <= 1
+            && ask.deadline > now
+            && self.endpoints.is_calm(self.in_flight.limit());
+        if !calm {
+            return None;
+        }
+        let endpoint = self.endpoints.choose(now, ask.tried, &mut self.rng);
+        Some(self.send_to(now, ask, endpoint))
+    }
+
+    /// [`Upstream::admit`] with every gate looked at.
+    #[cold]
+    pub(crate) fn admit_closely(&mut self, now: Time, ask: &Ask) -> Admission {
         if self.curbs.is_some() {
             return self.admit_curbed(now, ask);
         }
         self.admit_freely(now, ask)
     }
 
-    #[inline]
     fn admit_freely(&mut self, now: Time, ask: &Ask) -> Admission {
         match self.gates(now, ask) {
             Err(refusal) => Admission::No(refusal),
@@ -126,7 +148,7 @@ impl Upstream {
         self.served(now, permit);
         let changes = self.purse.earn(now);
         self.note_budget(changes);
-        self.latency.record(now, now.since(permit.sent_at));
+        self.latency.record(now, now.since(permit.pass.sent_at()));
         if let Some(curbs) = &mut self.curbs {
             curbs.judge(now, outcome);
         }
@@ -138,6 +160,12 @@ impl Upstream {
     /// An attempt's hold on its slot ends. Whoever can go now, or can wait no longer, is put into `wake`.
     #[inline]
     pub fn release(&mut self, now: Time, permit: Permit, how: Release, wake: &mut Vec<Wake>) {
+        self.free(now, &permit, how, wake);
+    }
+
+    /// [`Upstream::release`] where the permit lies, for whoever is about to drop it.
+    #[inline(always)]
+    pub(crate) fn free(&mut self, now: Time, permit: &Permit, how: Release, wake: &mut Vec<Wake>) {
         self.breaker.free(now, &permit.pass);
         match how {
             Release::Done => self.endpoints.done(permit.endpoint),
@@ -267,6 +295,12 @@ impl Upstream {
         self.latency.p50()
     }
 
+    /// Whether there is a change that nobody has been told of yet.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// The oldest change nobody has been told of yet.
     #[inline]
     pub fn next_event(&mut self) -> Option<Event> {
@@ -372,7 +406,7 @@ impl Upstream {
     /// The upstream did its work, whatever came of it.
     #[inline]
     fn served(&mut self, now: Time, permit: &Permit) {
-        if self.in_flight.served(now, now.since(permit.sent_at)) {
+        if self.in_flight.served(now, now.since(permit.pass.sent_at())) {
             self.note_limit();
         }
         if self.in_flight.is_late(now, permit.since) {
@@ -420,9 +454,9 @@ impl Upstream {
 
     #[inline]
     fn send_to(&mut self, now: Time, ask: &Ask, endpoint: u16) -> Permit {
-        let number = self.endpoints.sent(endpoint);
         let pass = self.breaker.take(now);
-        Permit { since: ask.since, sent_at: now, number, endpoint, pass, cost: ask.cost }
+        let number = self.endpoints.sent(endpoint);
+        Permit { since: ask.since, number, endpoint, pass, cost: ask.cost }
     }
 
     /// One ghost probe per ten replies' time, within reason.
@@ -434,48 +468,6 @@ impl Upstream {
 
     fn refuse(&mut self, now: Time, reason: Reason) -> Refusal {
         Refusal { reason, retry_at: now + COME_BACK + self.rng.up_to(COME_BACK) }
-    }
-
-    fn hold_back(&mut self, now: Time, hint: Duration) {
-        let until = now + hint.min(LONGEST_HOLD);
-        if until > self.not_before {
-            self.not_before = until;
-            self.events.push(Event::HeldBack { until });
-        }
-    }
-
-    #[cold]
-    fn note_breaker(&mut self, now: Time, state: State) {
-        self.events.push(match state {
-            State::Closed => Event::BreakerClosed,
-            _ => Event::BreakerOpened { until: self.breaker.next_change().unwrap_or(now) },
-        });
-    }
-
-    /// The breaker may have opened because calls have been running for too long.
-    #[cold]
-    fn note_opened(&mut self, now: Time) {
-        if let Some(state) = self.breaker.opened_by_itself() {
-            self.note_breaker(now, state);
-        }
-    }
-
-    #[inline]
-    fn note_budget(&mut self, changes: Changes) {
-        match changes.parent {
-            None => {}
-            Some(Change::Exhausted) => self.events.push(Event::BudgetExhausted),
-            Some(Change::Recovered) => self.events.push(Event::BudgetRecovered),
-        }
-    }
-
-    #[cold]
-    fn note_limit(&mut self) {
-        let (from, to) = (self.told_limit, self.in_flight.limit());
-        if from.abs_diff(to) > from / 10 {
-            self.told_limit = to;
-            self.events.push(Event::LimitMoved { from, to });
-        }
     }
 }
 

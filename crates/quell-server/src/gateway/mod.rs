@@ -82,7 +82,8 @@ async fn handle(
     headers::onward(&mut parts.headers, peer, core.gateway.config.host, &core.gateway.config.to);
     to_origin_form(&mut parts);
 
-    let mut guard = core.gateway.upstream.begin(core.gateway.policy, since);
+    let mut guard = core.gateway.upstream.begin(&core.gateway.policy);
+    guard.call().set_since(since);
     if let Some(told) = told {
         guard.call().set_deadline(since + told);
     }

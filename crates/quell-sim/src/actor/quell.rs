@@ -77,7 +77,8 @@ impl Hosts {
 impl World {
     /// A request reaches Quell. `None` if it was answered at once.
     pub(crate) fn begin_call(&mut self, host: u32, user: Option<Key>) -> Option<Key> {
-        let mut call = Call::new(self.hosts.policy?, self.now);
+        self.hosts.policy?; // nobody's, where the callers are on their own
+        let mut call = Call::new();
         call.set_repeatable(true); // the users of a simulation only read
         let key = self.hosts.calls.insert(Running { call, host, user, open: [None; 2] });
         self.step(key, Input::Start);
@@ -143,6 +144,7 @@ impl World {
     }
 
     fn step(&mut self, key: Key, input: Input) {
+        let Some(policy) = &self.hosts.policy else { return };
         let Some(running) = self.hosts.calls.get(key) else { return };
         let host = running.host;
         let upstream = &mut self.hosts.all[host as usize].upstream;
@@ -150,7 +152,7 @@ impl World {
             running.open[usize::from(slot)] = None;
         }
         let mut wake = Vec::new();
-        let step = running.call.step(self.now, input, upstream, &mut wake);
+        let step = running.call.step(self.now, input, policy, upstream, &mut wake);
         while upstream.next_event().is_some() {}
         match step {
             Step::Send(send) => {
@@ -158,12 +160,10 @@ impl World {
                 running.open[usize::from(send.slot)] = Some(send.attempt);
                 let (slot, attempt) = (send.slot, send.attempt);
                 let event = Event::TimesOut { call: key, slot, attempt };
-                let policy = self.hosts.policy.map(|policy| policy.per_try());
-                match policy {
-                    Some(per_try) if self.now + per_try == send.timeout_at => {
-                        self.agenda.after(self.now, per_try, event);
-                    }
-                    _ => self.agenda.at(send.timeout_at, event),
+                if self.now + policy.per_try() == send.timeout_at {
+                    self.agenda.after(self.now, policy.per_try(), event);
+                } else {
+                    self.agenda.at(send.timeout_at, event);
                 }
                 self.reaches_service(Origin::Call { call: key, slot, attempt });
             }

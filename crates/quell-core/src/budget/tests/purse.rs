@@ -114,18 +114,23 @@ fn chance_is_no_exhaustion() {
     assert!(changes.into_iter().all(|change| change == Changes::default()));
 }
 
+fn step(call: &mut Call, now: Time, input: Input, upstream: &mut Upstream) -> Step {
+    let policy = Policy::new(PolicySpec::library()).unwrap();
+    call.step(now, input, &policy, upstream, &mut Vec::new())
+}
+
 /// One failed call, up to what its retry came to.
 fn failing(upstream: &mut Upstream, child: Option<u64>, now: Time) -> (Call, Step) {
-    let mut call = Call::new(Policy::new(PolicySpec::library()).unwrap(), now);
+    let mut call = Call::new();
     call.set_repeatable(true);
     child.into_iter().for_each(|key| call.set_child(upstream.child(now, key)));
-    let Step::Send(send) = call.step(now, Input::Start, upstream, &mut Vec::new()) else {
+    let Step::Send(send) = step(&mut call, now, Input::Start, upstream) else {
         panic!("a first attempt never asks");
     };
     call.sent(send.slot);
     let outcome = Outcome::Failed(Failure::of(Fault::Server));
     let input = Input::Ended { slot: send.slot, outcome };
-    let step = call.step(now, input, upstream, &mut Vec::new());
+    let step = step(&mut call, now, input, upstream);
     (call, step)
 }
 
@@ -156,11 +161,11 @@ fn a_call_whose_retry_succeeds_gives_its_token_back_where_that_is_the_rule() {
         let mut upstream = upstream(spec, None);
         let (mut call, step) = failing(&mut upstream, None, at(0));
         let Step::Sleep { until } = step else { panic!("{step:?}") };
-        let step = call.step(until, Input::Woke, &mut upstream, &mut Vec::new());
+        let step = self::step(&mut call, until, Input::Woke, &mut upstream);
         let Step::Send(send) = step else { panic!("{step:?}") };
         call.sent(send.slot);
         let input = Input::Ended { slot: send.slot, outcome: Outcome::Success };
-        let _ = call.step(until, input, &mut upstream, &mut Vec::new());
+        let _ = self::step(&mut call, until, input, &mut upstream);
         assert_eq!(upstream.snapshot(until).retries.level, left, "{spec}");
     }
 }

@@ -1,0 +1,124 @@
+//! Again: whether there is another attempt, after a failure or beside one that takes long.
+
+use core::time::Duration;
+
+use super::{Answer, Call, Step};
+use crate::{Admission, Delivery, Failure, Fault, Policy, Reason, Time, Upstream, budget::Receipt};
+
+impl Call {
+    /// A failure: another attempt, or the end.
+    pub(super) fn after(
+        &mut self,
+        now: Time,
+        failure: Failure,
+        policy: &Policy,
+        upstream: &mut Upstream,
+    ) -> Step {
+        match self.plan(now, &failure, policy, upstream) {
+            Ok((until, paid)) => {
+                self.kept |= failure.code.is_some();
+                self.paid = Some(paid);
+                self.plain = false;
+                if let Some(credit) = &mut self.credit {
+                    credit.spend(failure.delivery);
+                }
+                Step::Sleep { until }
+            }
+            Err(reason) => {
+                let answer =
+                    if self.kept && failure.code.is_none() { Answer::Kept } else { Answer::This };
+                self.finish(answer, Some(reason), None)
+            }
+        }
+    }
+
+    /// Every reason not to try again; the budget is asked last, before the wait.
+    fn plan(
+        &mut self,
+        now: Time,
+        failure: &Failure,
+        policy: &Policy,
+        upstream: &mut Upstream,
+    ) -> Result<(Time, Receipt), Reason> {
+        if !failure.retryable {
+            return Err(Reason::NotRetryable);
+        }
+        if self.attempts >= policy.attempts {
+            return Err(Reason::AttemptsSpent);
+        }
+        if failure.delivery != Delivery::NeverSent {
+            if !self.repeatable {
+                return Err(Reason::NotSafe);
+            }
+            if !self.replayable {
+                return Err(Reason::NotReplayable);
+            }
+        }
+        if let Some(credit) = &self.credit {
+            credit.allows(failure.delivery)?;
+        }
+        let until = self.wake_at(now, failure, policy, upstream)?;
+        let needs = upstream.p50().unwrap_or(Duration::ZERO);
+        if until + needs >= self.deadline {
+            return Err(Reason::Deadline);
+        }
+        if upstream.stops_retries(now) {
+            return Err(Reason::BreakerOpen);
+        }
+        Ok((until, upstream.pay(now, failure.fault, self.child)?))
+    }
+
+    /// Never before the upstream's hint; the spread comes after it.
+    fn wake_at(
+        &mut self,
+        now: Time,
+        failure: &Failure,
+        policy: &Policy,
+        upstream: &mut Upstream,
+    ) -> Result<Time, Reason> {
+        if let Some(hint) = failure.hint
+            && (hint > policy.hint_cap || now + hint >= self.deadline)
+        {
+            return Err(Reason::HintTooLong);
+        }
+        let retry = self.attempts.max(1);
+        self.waited = policy.backoff.delay(retry, self.waited, upstream.rng());
+        let not_before = upstream.not_before();
+        let held_until = failure.hint.map_or(not_before, |hint| not_before.max(now + hint));
+        Ok(held_until.max(now) + self.waited)
+    }
+
+    /// A second attempt beside the first, if nothing speaks against it. It waits in no queue.
+    pub(super) fn hedge(&mut self, now: Time, policy: &Policy, upstream: &mut Upstream) -> Step {
+        let [first, second] = &self.open;
+        let slot = u8::from(first.is_some());
+        let allowed = first.is_some() != second.is_some()
+            && policy.hedge.is_some()
+            && self.attempts < policy.attempts
+            && self.repeatable
+            && self.replayable
+            && !upstream.is_degraded(now);
+        if !allowed {
+            return Step::Await;
+        }
+        // Whatever makes the first attempt slow, a hedge is paid for as a retry after a timeout would be.
+        let Ok(paid) = upstream.pay(now, Fault::Timeout, self.child) else { return Step::Await };
+        self.paid = Some(paid);
+        self.plain = false;
+        match upstream.admit(now, &self.next()) {
+            Admission::Go(permit) => return self.launch(now, slot, permit, policy, upstream),
+            Admission::Queued(ticket, _) => drop(upstream.leave(ticket)),
+            Admission::No(_) => {}
+        }
+        self.give_back(now, upstream);
+        Step::Await
+    }
+
+    /// Only a lone attempt is hedged, and only if there is one more to make.
+    pub(super) fn hedge_at(&self, now: Time, policy: &Policy, upstream: &Upstream) -> Option<Time> {
+        let hedge = policy.hedge.as_ref()?;
+        let lone = self.open.iter().flatten().count() == 1;
+        (lone && self.attempts < policy.attempts).then_some(())?;
+        Some(now + hedge.delay(upstream.latency())?)
+    }
+}

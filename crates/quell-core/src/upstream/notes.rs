@@ -1,0 +1,55 @@
+//! Notes: what observers are told, and the hint that holds everybody's retries back.
+
+use core::time::Duration;
+
+use super::{LONGEST_HOLD, Upstream};
+use crate::{
+    Time,
+    breaker::State,
+    budget::purse::{Change, Changes},
+    event::Event,
+};
+
+impl Upstream {
+    pub(super) fn hold_back(&mut self, now: Time, hint: Duration) {
+        let until = now + hint.min(LONGEST_HOLD);
+        if until > self.not_before {
+            self.not_before = until;
+            self.events.push(Event::HeldBack { until });
+        }
+    }
+
+    #[cold]
+    pub(super) fn note_breaker(&mut self, now: Time, state: State) {
+        self.events.push(match state {
+            State::Closed => Event::BreakerClosed,
+            _ => Event::BreakerOpened { until: self.breaker.next_change().unwrap_or(now) },
+        });
+    }
+
+    /// The breaker may have opened because calls have been running for too long.
+    #[cold]
+    pub(super) fn note_opened(&mut self, now: Time) {
+        if let Some(state) = self.breaker.opened_by_itself() {
+            self.note_breaker(now, state);
+        }
+    }
+
+    #[inline]
+    pub(super) fn note_budget(&mut self, changes: Changes) {
+        match changes.parent {
+            None => {}
+            Some(Change::Exhausted) => self.events.push(Event::BudgetExhausted),
+            Some(Change::Recovered) => self.events.push(Event::BudgetRecovered),
+        }
+    }
+
+    #[cold]
+    pub(super) fn note_limit(&mut self) {
+        let (from, to) = (self.told_limit, self.in_flight.limit());
+        if from.abs_diff(to) > from / 10 {
+            self.told_limit = to;
+            self.events.push(Event::LimitMoved { from, to });
+        }
+    }
+}
