@@ -99,6 +99,16 @@ impl Adaptive {
         self.rate = 1.0;
     }
 
+    /// Takes on the numbers of one just made and keeps its tokens, as far as they fit, and its average.
+    pub fn adopt(&mut self, fresh: Self, now: Time) {
+        self.tokens.adopt(fresh.tokens, now);
+        (self.alpha, self.success_floor) = (fresh.alpha, fresh.success_floor);
+    }
+
+    pub(super) fn lower(&mut self, level: u64, now: Time) {
+        self.tokens.lower(level, now);
+    }
+
     pub(super) fn gauge(&self, now: Time) -> Gauge {
         self.tokens.gauge(now)
     }

@@ -78,6 +78,15 @@ impl Grpc {
         self.0.reset(now);
     }
 
+    /// Takes on the numbers of one just made and keeps its tokens, as far as they fit.
+    pub fn adopt(&mut self, fresh: Self, now: Time) {
+        self.0.adopt(fresh.0, now);
+    }
+
+    pub(super) fn lower(&mut self, level: u64, now: Time) {
+        self.0.lower(level, now);
+    }
+
     pub(super) fn gauge(&self, now: Time) -> Gauge {
         self.0.gauge(now)
     }

@@ -33,6 +33,7 @@ mod invalid;
 pub mod probabilistic;
 pub mod purse;
 pub mod ratio;
+mod reload;
 mod ring;
 pub mod sampled;
 mod spec;

@@ -99,6 +99,14 @@ impl Probabilistic {
         (self.good, self.bad) = (0.0, 0.0);
     }
 
+    /// Takes on the numbers of one just made and keeps what it counted. Another half-life begins now.
+    pub fn adopt(&mut self, fresh: Self, now: Time) {
+        self.decay(now);
+        let goes_on = self.half_life == fresh.half_life;
+        let halved_at = if goes_on { self.halved_at } else { now.max(self.halved_at) };
+        *self = Self { halved_at, good: self.good, bad: self.bad, ..fresh };
+    }
+
     /// The chance, of one.
     pub(super) fn gauge(&self, now: Time) -> Gauge {
         let (_, scale) = self.aged(now);

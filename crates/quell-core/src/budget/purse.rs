@@ -221,7 +221,7 @@ impl Purse {
 
     /// Whether some retry could be paid for now; spends nothing.
     pub fn peek(&self, now: Time, child: Child) -> bool {
-        let own = usize::from(child.0).checked_sub(1).and_then(|slot| self.children.get(slot));
+        let own = self.slot(child).and_then(|slot| self.children.get(slot));
         self.parent.budget.peek(now) && own.is_none_or(|own| own.budget.peek(now))
     }
 
@@ -234,20 +234,42 @@ impl Purse {
         Changes { parent: self.parent.look(now), child: None }
     }
 
+    /// Takes on the specs of one just made and keeps all levels, see [`Budget::adopt`]. A child stays who it is. Where
+    /// children have no budget of their own any more, theirs are set aside and taken up again as they were.
+    pub fn adopt(&mut self, fresh: Self, now: Time) -> Changes {
+        self.parent.budget.adopt(fresh.parent.budget, now);
+        self.spec = fresh.spec;
+        for each in &mut self.children {
+            if let Some(Ok(fresh)) = fresh.spec.map(|spec| Budget::new(spec, now)) {
+                each.budget.adopt(fresh, now);
+            }
+        }
+        Changes { parent: self.parent.look(now), child: None }
+    }
+
     /// The upstream's own budget.
     pub fn parent(&self) -> &Budget {
         &self.parent.budget
     }
 
-    /// The budgets of those that were named so far, and of all later ones together under `None`.
+    /// The budgets of those that were named so far, and of all later ones together under `None`; not those set aside.
     pub fn children(&self, now: Time) -> impl Iterator<Item = (Option<u64>, Snapshot)> {
         let named = self.slots.iter().map(|(&key, &slot)| (Some(key), usize::from(slot) - 1));
         let rest = (self.children.len() > MOST).then_some((None, MOST));
-        named.chain(rest).map(move |(key, slot)| (key, self.children[slot].budget.snapshot(now)))
+        named
+            .chain(rest)
+            .filter(|_| self.spec.is_some())
+            .map(move |(key, slot)| (key, self.children[slot].budget.snapshot(now)))
     }
 
     fn of(&mut self, child: Child) -> Option<&mut Watched> {
-        self.children.get_mut(usize::from(child.0).checked_sub(1)?)
+        let slot = self.slot(child)?;
+        self.children.get_mut(slot)
+    }
+
+    /// Where its budget is, if children have one.
+    fn slot(&self, child: Child) -> Option<usize> {
+        self.spec.and(usize::from(child.0).checked_sub(1))
     }
 
     fn give(

@@ -103,7 +103,7 @@ impl Ratio {
 
     /// Takes back what was paid for a retry that was never sent.
     pub fn refund(&mut self, now: Time, paid: Paid) {
-        self.ring.unretried(now, paid.at);
+        self.ring.unretried(now, &paid);
         let seen = self.ring.slide(now);
         self.catch_up(now, seen);
         self.saved = self.most(seen).min(self.saved + u64::from(paid.amount));
@@ -127,6 +127,21 @@ impl Ratio {
         self.ring.clear();
         (self.saved, self.remainder) = (0, 0);
         self.floored_at = now.max(self.floored_at);
+    }
+
+    /// Takes on the numbers of one just made and keeps what is saved up and what it saw.
+    pub fn adopt(&mut self, fresh: Self, now: Time) {
+        let seen = self.ring.slide(now);
+        self.catch_up(now, seen);
+        self.ring.adopt(fresh.ring, now);
+        (self.window, self.earned, self.floor) = (fresh.window, fresh.earned, fresh.floor);
+        self.saved = self.saved.min(self.most(seen));
+    }
+
+    pub(super) fn lower(&mut self, level: u64, now: Time) {
+        let seen = self.ring.slide(now);
+        self.catch_up(now, seen);
+        self.saved = self.saved.min(level);
     }
 
     pub(super) fn gauge(&self, now: Time) -> Gauge {

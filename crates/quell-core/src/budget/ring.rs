@@ -9,6 +9,7 @@
 
 use core::time::Duration;
 
+use super::{PRICE, Paid};
 use crate::{Time, time::nanos};
 
 /// What happened in one part of the window.
@@ -87,16 +88,37 @@ impl<const N: usize> Ring<N> {
         self.number
     }
 
-    /// The retry that was counted there was never sent. One that is forgotten already stays so.
-    pub(super) fn unretried(&mut self, now: Time, at: u32) {
+    /// The retry that was paid for there was never sent. One that is forgotten already stays so, and so does one that
+    /// cost less than a retry costs here: it was paid for before a reload.
+    pub(super) fn unretried(&mut self, now: Time, paid: &Paid) {
         self.slide(now);
-        let age = self.number.wrapping_sub(at) as usize;
+        if paid.amount < PRICE {
+            return;
+        }
+        let age = self.number.wrapping_sub(paid.at) as usize;
         if age < N {
             let part = &mut self.parts[(self.current + N - age) % N];
             if part.retries > 0 {
                 part.retries -= 1;
                 self.sum.retries -= 1;
             }
+        }
+    }
+
+    /// Counts so many retries that nobody made.
+    pub(super) fn write_off(&mut self, retries: u64) {
+        for part in [&mut self.parts[self.current], &mut self.sum] {
+            part.retries = part.retries.saturating_add(retries);
+        }
+    }
+
+    /// Takes on the length of one just made. Where that is another, all that still counts counts as of now: successes and
+    /// the retries they paid for fall off together all the same.
+    pub(super) fn adopt(&mut self, fresh: Self, now: Time) {
+        let sum = self.slide(now);
+        if self.width != fresh.width {
+            *self = Self { number: self.number, sum, ..fresh };
+            self.parts[self.current] = sum;
         }
     }
 
@@ -165,9 +187,10 @@ mod tests {
         let first = ring.retried();
         ring.slide(at(5_000));
         let second = ring.retried();
-        ring.unretried(at(6_000), first);
+        let paid = |at| Paid { amount: PRICE, at };
+        ring.unretried(at(6_000), &paid(first));
         assert_eq!(ring.look(at(6_000)).retries, 1);
-        ring.unretried(at(30_000), second);
+        ring.unretried(at(30_000), &paid(second));
         assert_eq!(ring.look(at(30_000)).retries, 0);
     }
 }

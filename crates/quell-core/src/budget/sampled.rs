@@ -144,6 +144,20 @@ impl Sampled {
         self.inner.reset(now);
     }
 
+    /// Takes on the numbers of one just made; the inner budget by its own rule.
+    pub fn adopt(&mut self, fresh: Self, now: Time) {
+        self.fraction = fresh.fraction;
+        self.inner.adopt(fresh.inner, now);
+    }
+
+    pub(super) fn inner(&mut self) -> &mut Budget {
+        &mut self.inner
+    }
+
+    pub(super) fn held(&self, now: Time) -> u64 {
+        self.inner.held(now)
+    }
+
     pub(super) fn gauge(&self, now: Time) -> Gauge {
         self.inner.gauge(now)
     }

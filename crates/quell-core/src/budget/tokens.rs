@@ -199,6 +199,20 @@ impl Tokens {
         self.refilled_at = now.max(self.refilled_at);
     }
 
+    /// Takes on the numbers of one just made and keeps its tokens, as far as they fit. A trickle of the same pace goes on
+    /// where it was; another begins now.
+    pub fn adopt(&mut self, fresh: Self, now: Time) {
+        self.catch_up(now);
+        let goes_on = self.refill == fresh.refill;
+        let refilled_at = if goes_on { self.refilled_at } else { now.max(self.refilled_at) };
+        *self = Self { level: self.level.min(fresh.max), refilled_at, ..fresh };
+    }
+
+    pub(super) fn lower(&mut self, level: u64, now: Time) {
+        self.catch_up(now);
+        self.level = self.level.min(level);
+    }
+
     pub(super) fn gauge(&self, now: Time) -> Gauge {
         let refilled = self.brought(now).map_or(self.max, |whole| self.level + whole * TOKEN);
         Gauge { level: refilled, max: self.max }

@@ -66,7 +66,7 @@ impl Window {
 
     /// Takes back what was paid for a retry that was never sent.
     pub fn refund(&mut self, now: Time, paid: Paid) {
-        self.ring.unretried(now, paid.at);
+        self.ring.unretried(now, &paid);
     }
 
     /// A call succeeded.
@@ -82,6 +82,19 @@ impl Window {
     /// Starts afresh.
     pub fn reset(&mut self) {
         self.ring.clear();
+    }
+
+    /// Takes on the numbers of one just made and keeps what it saw.
+    pub fn adopt(&mut self, fresh: Self, now: Time) {
+        self.ring.adopt(fresh.ring, now);
+        (self.earned, self.bootstrap) = (fresh.earned, fresh.bootstrap);
+    }
+
+    /// Writes off what is above this level, for as long as the window is.
+    pub(super) fn lower(&mut self, level: u64, now: Time) {
+        let seen = self.ring.slide(now);
+        let above = self.measure(seen).level.saturating_sub(level);
+        self.ring.write_off(above.div_ceil(TOKEN));
     }
 
     pub(super) fn gauge(&self, now: Time) -> Gauge {

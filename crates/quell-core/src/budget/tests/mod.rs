@@ -5,6 +5,7 @@ mod facts;
 mod ledger;
 mod properties;
 mod purse;
+mod reload;
 
 use core::time::Duration;
 
