@@ -70,6 +70,17 @@ impl Window {
         self.sum.good + self.open.good + self.bad()
     }
 
+    /// Takes on the length of one just made. Where that is another, all that still counts counts as of now.
+    pub fn adopt(&mut self, fresh: Self, now: Time) {
+        if now >= self.ends {
+            self.slide(now);
+        }
+        if self.width != fresh.width {
+            let (good, bad) = (self.sum.good + self.open.good, self.bad());
+            *self = Self { open: Bucket { good, bad }, ..fresh };
+        }
+    }
+
     #[cold]
     fn slide(&mut self, now: Time) {
         let steps = now.nanos_since(self.ends) / self.width + 1;

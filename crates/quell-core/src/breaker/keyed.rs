@@ -63,6 +63,16 @@ impl Keyed {
         }
     }
 
+    /// Takes on the spec and bound of one just made; every key keeps its breaker, see [`Breaker::adopt`], even beyond
+    /// the new bound.
+    pub fn adopt(&mut self, fresh: Self, now: Time) {
+        (self.spec, self.most) = (fresh.spec, fresh.most);
+        for breaker in self.keys.values_mut() {
+            breaker.adopt(Breaker::fresh(fresh.spec, now), now);
+        }
+        self.rest.adopt(fresh.rest, now);
+    }
+
     /// Keys that have a breaker of their own.
     pub fn len(&self) -> usize {
         self.keys.len()

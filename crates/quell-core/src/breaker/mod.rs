@@ -32,6 +32,7 @@ pub mod keyed;
 mod mode;
 mod probes;
 pub mod record;
+mod reload;
 mod slow;
 mod spec;
 mod tally;

@@ -25,15 +25,24 @@ impl Probes {
         Self { leases, tickets, count: 0, successes: 0, failures: 0 }
     }
 
-    /// When the first of `most` slots is free; in the past if one is.
+    /// When fewer than `most` are out; in the past if it is so now. There may be more after a reload.
     pub(super) fn soonest(&self, most: u8) -> Time {
-        self.leases[..usize::from(most)].iter().copied().min().unwrap_or(Time::ZERO)
+        let mut leases = self.leases;
+        leases.sort_unstable();
+        leases.iter().rev().nth(usize::from(most).saturating_sub(1)).copied().unwrap_or(Time::ZERO)
     }
 
-    /// Takes one of `most` slots, if one is free.
+    /// No lease lasts longer than this.
+    pub(super) fn shorten(&mut self, until: Time) {
+        self.leases.iter_mut().for_each(|lease| *lease = until.min(*lease));
+    }
+
+    /// Takes a slot, if fewer than `most` are out.
     pub(super) fn take(&mut self, most: u8, now: Time, until: Time) -> Option<u32> {
-        let free = |&lease: &Time| lease <= now;
-        let slot = self.leases[..usize::from(most)].iter().position(free)?;
+        if self.soonest(most) > now {
+            return None;
+        }
+        let slot = self.leases.iter().position(|&lease| lease <= now)?;
         self.count = (self.count + 1) % (OUTSIDE / MAX_PROBES as u32);
         let ticket = self.count * MAX_PROBES as u32 + slot as u32;
         self.leases[slot] = until;

@@ -29,7 +29,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn mode() -> impl Strategy<Value = Mode> {
+pub(super) fn mode() -> impl Strategy<Value = Mode> {
     prop_oneof![
         4 => Just(Mode::Enforce),
         2 => Just(Mode::Report),
@@ -39,7 +39,7 @@ fn mode() -> impl Strategy<Value = Mode> {
     ]
 }
 
-fn spec() -> impl Strategy<Value = Spec> {
+pub(super) fn spec() -> impl Strategy<Value = Spec> {
     let ms = |range: core::ops::Range<u64>| range.prop_map(Duration::from_millis);
     let over = prop_oneof![
         Just(Over::Time),

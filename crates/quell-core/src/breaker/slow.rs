@@ -31,6 +31,12 @@ impl Slow {
         Some(Box::new(Self { after, speed: Tally::new(spec, now), running: Running::default() }))
     }
 
+    /// Takes on the rule of one just made. Calls under way go on being watched, from now on by that.
+    pub(super) fn adopt(&mut self, fresh: Self, now: Time) {
+        self.after = fresh.after;
+        self.speed.adopt(fresh.speed, now);
+    }
+
     /// A call starts.
     pub(super) fn start(&mut self, now: Time) -> u32 {
         self.running.push(now)

@@ -27,6 +27,25 @@ impl Tally {
         }
     }
 
+    /// Takes on the windows of one just made and keeps what was seen: over time as [`Window::adopt`] says, of the last calls
+    /// as many as fit. A window that did not count before starts empty.
+    pub(super) fn adopt(&mut self, fresh: Self, now: Time) {
+        if self.timed && fresh.timed {
+            self.window.adopt(fresh.window, now);
+        } else {
+            self.window = fresh.window;
+        }
+        self.timed = fresh.timed;
+        self.calls = match (self.calls.take(), fresh.calls) {
+            (Some(own), Some(fresh)) if own.size == fresh.size => Some(own),
+            (Some(own), Some(mut fresh)) => {
+                own.oldest_first().for_each(|good| fresh.add(good));
+                Some(fresh)
+            }
+            (_, fresh) => fresh,
+        };
+    }
+
     /// Whether at least this share of at least so many calls was bad.
     pub(super) fn reaches(&self, min_calls: u32, rate: f64) -> bool {
         let too_many = |bad: u64, total: u64| {
@@ -52,6 +71,13 @@ impl Calls {
     fn new(size: u32) -> Self {
         let bits = vec![0; size.div_ceil(64) as usize].into_boxed_slice();
         Self { bits, size, next: 0, len: 0, bad: 0 }
+    }
+
+    /// How the calls went, good or not.
+    fn oldest_first(&self) -> impl Iterator<Item = bool> {
+        let first = self.next + self.size - self.len;
+        let places = (0..self.len).map(move |i| (first + i) % self.size);
+        places.map(|place| self.bits[(place / 64) as usize] & 1 << (place % 64) == 0)
     }
 
     fn add(&mut self, good: bool) {
