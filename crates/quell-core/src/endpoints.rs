@@ -109,6 +109,9 @@ struct Endpoint {
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Endpoints {
+    /// How many there are.
+    count: usize,
+    /// They, and behind them those that a reload took away: until all that is under way there has come back.
     all: Vec<Endpoint>,
     ejection: Option<Ejection>,
     under_way: u32,
@@ -130,17 +133,9 @@ impl Endpoints {
                 return Err(Invalid::Time { base, most });
             }
         }
-        let fresh = |_| Endpoint {
-            under_way: 0,
-            ghosts: VecDeque::new(),
-            answered_at: now,
-            probed_at: now,
-            failures: 0,
-            ejections: 0,
-            ejected_until: Time::ZERO,
-        };
         Ok(Self {
-            all: (0..count).map(fresh).collect(),
+            count: usize::from(count),
+            all: (0..count).map(|_| Endpoint::new(0, now)).collect(),
             ejection,
             under_way: 0,
             ghosts: 0,
@@ -148,9 +143,38 @@ impl Endpoints {
         })
     }
 
+    /// Takes on the number and the ejection of those just made. An index is to mean the same endpoint before and after, for
+    /// as long as anything is under way there: those that stay keep their ghosts, what they have in hand and, within
+    /// the new bound, their ejection. From those that go all comes back as before, and nothing stands there any more.
+    pub fn adopt(&mut self, fresh: Self, now: Time) {
+        self.ejection = fresh.ejection;
+        let stay = self.count.min(fresh.count);
+        self.count = fresh.count;
+        for gone in &mut self.all[stay..] {
+            *gone = Endpoint::new(gone.under_way, now);
+        }
+        while self.all.len() > self.count && self.all.last().is_some_and(|e| e.under_way == 0) {
+            self.all.pop();
+        }
+        self.all.extend(fresh.all.into_iter().skip(self.all.len()));
+        self.ghosts = self.all.iter().map(|endpoint| endpoint.ghosts.len()).sum();
+        let is_out = |endpoint: &Endpoint| endpoint.ejected_until > now;
+        // One has to be left, whoever went.
+        let most = match self.ejection {
+            Some(ejection) if !self.all[..self.count].iter().all(is_out) => now + ejection.most,
+            _ => Time::ZERO,
+        };
+        self.all.iter_mut().for_each(|each| each.ejected_until = each.ejected_until.min(most));
+    }
+
     /// Attempts under way, ghosts not counted.
     pub fn under_way(&self) -> u32 {
         self.under_way
+    }
+
+    /// The number of the last attempt that was sent.
+    pub fn last_sent(&self) -> u64 {
+        self.next
     }
 
     /// Ghosts that stand.
@@ -167,7 +191,7 @@ impl Endpoints {
 
     #[cold]
     fn taken_with_ghosts(&self, limit: u32) -> u32 {
-        let share = (limit / self.all.len() as u32).max(1) as usize;
+        let share = (limit / self.count as u32).max(1) as usize;
         let held: usize = self.all.iter().map(|e| e.ghosts.len().min(share)).sum();
         self.under_way.saturating_add(held as u32)
     }
@@ -182,14 +206,14 @@ impl Endpoints {
     /// those that the call has tried, unless there are no others.
     #[inline]
     pub fn choose(&self, now: Time, tried: Tried, rng: &mut Rng) -> u16 {
-        if self.all.len() == 1 { 0 } else { self.choose_of_two(now, tried, rng) }
+        if self.count == 1 { 0 } else { self.choose_of_two(now, tried, rng) }
     }
 
     #[inline(never)]
     fn choose_of_two(&self, now: Time, tried: Tried, rng: &mut Rng) -> u16 {
         let here = |i: &usize| self.all[*i].ejected_until <= now;
         let fresh = |i: &usize| here(i) && !tried.contains(*i);
-        let indices = 0..self.all.len();
+        let indices = 0..self.count;
         match indices.clone().filter(fresh).count() {
             0 => self.less_loaded(indices.clone().filter(here), indices.filter(here).count(), rng),
             n => self.less_loaded(indices.filter(fresh), n, rng),
@@ -217,15 +241,16 @@ impl Endpoints {
     /// What an attempt said of its endpoint. True if the endpoint was ejected for it.
     #[inline]
     pub fn judge(&mut self, endpoint: u16, good: Option<bool>, now: Time) -> bool {
-        self.all.len() > 1 && self.judge_of_many(usize::from(endpoint), good, now)
+        self.count > 1 && self.judge_of_many(usize::from(endpoint), good, now)
     }
 
     #[inline(never)]
     fn judge_of_many(&mut self, index: usize, good: Option<bool>, now: Time) -> bool {
         let (Some(ejection), Some(good)) = (self.ejection, good) else { return false };
         let others = |(i, e): (usize, &Endpoint)| i != index && e.ejected_until <= now;
-        let another_is_left = self.all.iter().enumerate().any(others);
-        let endpoint = &mut self.all[index];
+        let (here, _gone) = self.all.split_at_mut(self.count);
+        let another_is_left = here.iter().enumerate().any(others);
+        let Some(endpoint) = here.get_mut(index) else { return false };
         if good {
             endpoint.failures = 0;
             endpoint.ejections = 0;
@@ -296,6 +321,9 @@ impl Endpoints {
     /// Nobody waits for an attempt any more, but the endpoint may still be working on it.
     pub fn ghost(&mut self, endpoint: u16, number: u64) {
         self.done(endpoint);
+        if usize::from(endpoint) >= self.count {
+            return; // a reload took it away
+        }
         let ghosts = &mut self.all[usize::from(endpoint)].ghosts;
         let place = ghosts.partition_point(|&other| other < number);
         ghosts.insert(place, number);
@@ -317,6 +345,19 @@ impl Endpoints {
 }
 
 impl Endpoint {
+    /// Of which nothing is known but what is under way.
+    fn new(under_way: u32, now: Time) -> Self {
+        Self {
+            under_way,
+            ghosts: VecDeque::new(),
+            answered_at: now,
+            probed_at: now,
+            failures: 0,
+            ejections: 0,
+            ejected_until: Time::ZERO,
+        }
+    }
+
     /// Ends the ghosts sent before `number`, and answers how many there were.
     #[cold]
     fn forget(&mut self, number: u64) -> usize {
@@ -389,6 +430,43 @@ mod tests {
         assert_eq!((endpoints.under_way(), endpoints.ghosts()), (1, 1));
         assert_eq!(endpoints.due(at(999), EVERY), None);
         assert_eq!(endpoints.due(at(1_000), EVERY), Some(0));
+    }
+
+    fn reload(endpoints: &mut Endpoints, count: u16, ejection: Option<Ejection>, now: Time) {
+        endpoints.adopt(Endpoints::new(count, ejection, now).unwrap(), now);
+    }
+
+    /// X9.
+    #[test]
+    fn a_reload_keeps_ghosts_and_what_is_in_hand_of_those_that_stay_and_frees_those_that_go() {
+        let mut endpoints = endpoints(3);
+        let numbers: Vec<_> = (0..6).map(|i| (i % 3, endpoints.sent(i % 3))).collect();
+        for &(endpoint, number) in &numbers[..3] {
+            endpoints.ghost(endpoint, number);
+        }
+        reload(&mut endpoints, 1, None, at(1));
+        assert_eq!((endpoints.under_way(), endpoints.ghosts(), endpoints.taken(10)), (3, 1, 4));
+        assert_eq!(chosen(&endpoints, Tried::default(), at(1)), [0]);
+        endpoints.answered(2, numbers[5].1, at(2));
+        endpoints.done(2);
+        endpoints.ghost(1, numbers[4].1);
+        assert_eq!((endpoints.under_way(), endpoints.ghosts()), (1, 1), "none where nobody is");
+        reload(&mut endpoints, 2, Some(Ejection::default()), at(3));
+        assert_eq!((endpoints.all.len(), endpoints.ghosts()), (2, 1));
+        assert_eq!(chosen(&endpoints, Tried::default(), at(3)), [1], "nothing stands there");
+    }
+
+    /// X9.
+    #[test]
+    fn an_ejection_outlives_a_reload_within_the_new_bound_and_unless_nobody_is_left() {
+        let (mut endpoints, short) = (endpoints(3), Duration::from_secs(1));
+        assert!(fail(&mut endpoints, 1, 5, at(0)) && fail(&mut endpoints, 0, 5, at(0)));
+        reload(&mut endpoints, 4, Some(Ejection::default()), at(1));
+        assert_eq!(chosen(&endpoints, Tried::default(), at(9_999)), [2, 3]);
+        reload(&mut endpoints, 4, Some(Ejection { base: short, most: short, after: 5 }), at(1));
+        assert_eq!((endpoints.ejected(at(1_000)), endpoints.ejected(at(1_001))), (2, 0));
+        reload(&mut endpoints, 2, Some(Ejection::default()), at(1));
+        assert_eq!(endpoints.ejected(at(1)), 0, "the two that were left are gone");
     }
 
     /// P12.

@@ -136,6 +136,13 @@ impl InFlight {
         })
     }
 
+    /// Takes on the kind and timeout of one just made and keeps all that was learned: patience, rate and base are watched
+    /// under every kind. What is under way beyond the new limit drains.
+    pub fn adopt(&mut self, fresh: &Self) {
+        (self.kind, self.limit, self.per_try) = (fresh.kind, fresh.limit, fresh.per_try);
+        self.decide();
+    }
+
     /// How many may be under way now.
     #[inline]
     pub fn limit(&self) -> u32 {
@@ -352,6 +359,27 @@ mod tests {
             leave(&mut limit, 200, 5);
             assert_eq!(limit.limit(), expected);
         }
+    }
+
+    /// X9.
+    #[test]
+    fn a_reload_keeps_what_was_learned_and_the_new_bounds_apply_at_once() {
+        let mut limit = adaptive();
+        serve(&mut limit, 0, 5_000, 300, 100);
+        leave(&mut limit, 20, 1_000);
+        let (found, known, patience) = (limit.limit(), limit.known(), limit.patience());
+        let mut reload = |kind, per_try| {
+            limit.adopt(&InFlight::new(kind, per_try).unwrap());
+            assert_eq!(limit.known(), known);
+            (limit.limit(), limit.patience())
+        };
+        assert_eq!(reload(Limit::Adaptive { ceiling: 4096 }, PER_TRY), (found, patience));
+        assert_eq!(reload(Limit::Adaptive { ceiling: 20 }, PER_TRY), (20, patience));
+        assert_eq!(reload(Limit::Fixed(3), PER_TRY), (3, patience));
+        assert_eq!(reload(Limit::Off, PER_TRY), (u32::MAX, patience));
+        let hasty = Duration::from_millis(400);
+        assert_eq!(reload(Limit::Off, hasty), (u32::MAX, hasty), "nobody waits for longer");
+        assert_eq!(reload(Limit::Adaptive { ceiling: 4096 }, PER_TRY), (found, patience));
     }
 
     #[test]

@@ -165,6 +165,17 @@ impl<T> Keyed<T> {
             .map(|slot| (slot.key, &slot.state))
     }
 
+    /// From now on so many entries, and every state is changed so, the overflow too. Nobody loses an entry: above the
+    /// capacity, new keys share the overflow or an idle one's place.
+    pub(crate) fn adopt(&mut self, capacity: usize, each: impl FnMut(&mut T)) {
+        self.capacity = capacity;
+        self.slots
+            .iter_mut()
+            .map(|slot| &mut slot.state)
+            .chain([&mut self.overflow])
+            .for_each(each);
+    }
+
     /// How many keys have a state of their own.
     pub fn len(&self) -> usize {
         self.slots.len()

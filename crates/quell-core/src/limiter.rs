@@ -152,6 +152,12 @@ impl Bucket {
         self.level = rule.capacity.min(self.level + u128::from(cost) * TOKEN);
     }
 
+    /// What is there goes on under another rule, as far as it fits.
+    pub(crate) fn adopt(&mut self, was: &Rule, is: &Rule, now: Time) {
+        self.level = self.level(was, now).min(is.capacity);
+        self.at = self.at.max(now);
+    }
+
     /// Whether it is as good as new.
     #[inline]
     pub(crate) fn is_full(&self, rule: &Rule, now: Time) -> bool {
@@ -222,13 +228,11 @@ impl Limiter {
         self.bucket.status(&self.rule, now)
     }
 
-    /// Goes on under another spec with the tokens it has, as far as they fit: reloading a policy is no way to a new burst.
-    pub fn change(&mut self, spec: Spec, now: Time) -> Result<(), Invalid> {
-        let rule = Rule::new(spec)?;
-        self.bucket.level = self.bucket.level(&self.rule, now).min(rule.capacity);
-        self.bucket.at = self.bucket.at.max(now);
-        self.rule = rule;
-        Ok(())
+    /// Takes on the numbers of one just made and keeps the tokens it has, as far as they fit: reloading a policy is no way to
+    /// a new burst.
+    pub fn adopt(&mut self, fresh: Self, now: Time) {
+        self.bucket.adopt(&self.rule, &fresh.rule, now);
+        self.rule = fresh.rule;
     }
 }
 

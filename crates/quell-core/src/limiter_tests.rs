@@ -141,15 +141,15 @@ fn the_status_says_what_is_there_and_when_more_will_be() {
     assert_eq!((status.tokens, status.next, status.reset), (3, at(2 * quarter), at(8 * quarter)));
 }
 
+/// X9.
 #[test]
 fn a_new_spec_keeps_the_tokens_and_brings_no_new_burst() {
-    let mut limiter = limiter(1.0, 100);
+    let (mut limiter, now) = (limiter(1.0, 100), at(5 * SECOND));
     assert_eq!(limiter.take(Time::ZERO, 90), Ok(()));
-    limiter.change(Spec { per_second: 1_000.0, burst: 1_000 }, at(5 * SECOND)).unwrap();
-    assert_eq!(limiter.status(at(5 * SECOND)).tokens, 15);
-    limiter.change(Spec { per_second: 1.0, burst: 10 }, at(5 * SECOND)).unwrap();
-    assert_eq!(limiter.status(at(5 * SECOND)).tokens, 10);
-    assert!(limiter.change(Spec { per_second: 0.0, burst: 10 }, Time::ZERO).is_err());
+    limiter.adopt(Limiter::new(Spec { per_second: 1_000.0, burst: 1_000 }, now).unwrap(), now);
+    assert_eq!(limiter.status(now).tokens, 15);
+    limiter.adopt(Limiter::new(Spec { per_second: 1.0, burst: 10 }, now).unwrap(), now);
+    assert_eq!(limiter.status(now).tokens, 10);
 }
 
 /// T4.

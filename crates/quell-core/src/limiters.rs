@@ -76,6 +76,13 @@ impl Limiters {
         self.on_bucket(now, key, |bucket| bucket.status(&self.rule, now))
     }
 
+    /// Takes on the numbers of one just made; every key keeps the tokens it has, as far as they fit, and its bucket.
+    pub fn adopt(&mut self, fresh: Self, now: Time) {
+        let (was, is) = (&self.rule, &fresh.rule);
+        self.buckets.adopt(fresh.buckets.capacity(), |bucket| bucket.adopt(was, is, now));
+        self.rule = fresh.rule;
+    }
+
     /// How many keys have a bucket of their own, and how often one had to do without.
     pub fn keys(&self) -> (usize, u64) {
         (self.buckets.len(), self.buckets.overflowed())
@@ -140,6 +147,21 @@ mod tests {
         limiters.give_back(1, 2);
         limiters.give_back(2, 2);
         assert_eq!((drain(&mut limiters, at(0), 1), drain(&mut limiters, at(0), 2)), (2, 0));
+    }
+
+    /// X9.
+    #[test]
+    fn a_reload_keeps_the_tokens_and_the_bucket_of_every_key() {
+        let mut limiters = limiters(2);
+        for key in [1, 2, 3] {
+            assert_eq!(drain(&mut limiters, at(0), key), 5);
+        }
+        let larger = Spec { per_second: 1_000.0, burst: 100 };
+        limiters.adopt(Limiters::new(larger, 1, at(200)).unwrap(), at(200));
+        for key in [1, 2, 3] {
+            assert_eq!(drain(&mut limiters, at(200), key), 2, "{key}: at the old rate until then");
+        }
+        assert_eq!(limiters.keys().0, 2);
     }
 
     #[test]

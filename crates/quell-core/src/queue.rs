@@ -108,6 +108,12 @@ impl<T> Queue<T> {
         Self { entries: VecDeque::new(), most, order, next: 0, waiting_since: Time::ZERO }
     }
 
+    /// Takes on the size and order of one just made. Whoever waits goes on waiting: a queue that is longer than it may be
+    /// takes nobody until it is shorter.
+    pub fn adopt(&mut self, fresh: &Self) {
+        (self.most, self.order) = (fresh.most, fresh.order);
+    }
+
     /// How many wait.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -287,6 +293,23 @@ mod tests {
                 assert_eq!(items(&mut queue, now), expected, "{order:?} at {now:?}");
             }
         }
+    }
+
+    /// X9.
+    #[test]
+    fn a_smaller_queue_sheds_nobody_and_takes_nobody_until_it_is_shorter() {
+        let mut queue = queue(3);
+        let first = push(&mut queue, at(0), entry(1));
+        (2..=3).for_each(|item| {
+            push(&mut queue, at(0), entry(item));
+        });
+        queue.adopt(&Queue::new(2, Order::Lifo));
+        assert!(matches!(queue.push(at(1), entry(4)), Pushed::Full));
+        assert_eq!(queue.leave(first), Some(1));
+        assert!(matches!(queue.push(at(1), entry(4)), Pushed::Full));
+        assert_eq!(queue.pop(at(1)).map(|(_, item)| item), Some(3), "in the new order");
+        push(&mut queue, at(1), entry(5));
+        assert_eq!(items(&mut queue, at(1)), [5, 2]);
     }
 
     #[test]

@@ -135,6 +135,17 @@ impl Throttle {
         ((requests - self.spec.k * accepts) / (requests + 1.0)).clamp(0.0, self.spec.most)
     }
 
+    /// Takes on the numbers of one just made and keeps what it counted. Where it looks back another length, all that still
+    /// counts counts as of now.
+    pub fn adopt(&mut self, fresh: Self, now: Time) {
+        self.slide(now);
+        self.spec = fresh.spec;
+        if self.width != fresh.width {
+            *self = Self { sum: self.sum, ..fresh };
+            self.buckets[self.current] = self.sum;
+        }
+    }
+
     fn count(&mut self, now: Time, accepts: u64) {
         self.slide(now);
         for counts in [&mut self.buckets[self.current], &mut self.sum] {
@@ -252,6 +263,20 @@ mod tests {
         traffic(&mut throttle, &mut rng, 0..120, 10);
         traffic(&mut throttle, &mut rng, 120..150, 0);
         assert_eq!(throttle.probability(at(150_000)), 0.0);
+    }
+
+    /// X9.
+    #[test]
+    fn a_reload_keeps_what_was_counted_whatever_the_window() {
+        let mut throttle = throttle();
+        (0..98).for_each(|_| throttle.rejected(at(0)));
+        let minute = Spec { window: Duration::from_secs(60), ..Spec::default() };
+        for (spec, expected) in [(minute, 0.9), (Spec { most: 0.5, ..minute }, 0.5)] {
+            throttle.adopt(Throttle::new(spec, at(50_000)).unwrap(), at(50_000));
+            assert_eq!(throttle.probability(at(50_000)), expected);
+        }
+        assert_eq!(throttle.probability(at(107_000)), 0.5);
+        assert_eq!(throttle.probability(at(110_000)), 0.0);
     }
 
     /// G9.
