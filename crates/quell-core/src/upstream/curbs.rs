@@ -15,6 +15,8 @@ use crate::{
 pub(super) struct Curbs {
     limiter: Option<Limiter>,
     throttle: Option<Throttle>,
+    /// Attempts up to this number were sent before there was a rate limit, and took nothing from it.
+    unlimited: u64,
 }
 
 impl Curbs {
@@ -25,7 +27,28 @@ impl Curbs {
         }
         let limiter = spec.rate_limit.map(|spec| Limiter::new(spec, now)).transpose()?;
         let throttle = spec.throttle.map(|spec| Throttle::new(spec, now)).transpose()?;
-        Ok(Some(Box::new(Self { limiter, throttle })))
+        Ok(Some(Box::new(Self { limiter, throttle, unlimited: 0 })))
+    }
+
+    /// Takes on those just made and keeps tokens and counts; `sent` attempts were numbered so far. What was not there
+    /// before starts as if new.
+    pub(super) fn adopt(
+        own: Option<Box<Self>>,
+        fresh: Option<Box<Self>>,
+        sent: u64,
+        now: Time,
+    ) -> Option<Box<Self>> {
+        let mut fresh = fresh?;
+        fresh.unlimited = sent;
+        if let Some(own) = own {
+            if own.limiter.is_some() {
+                fresh.unlimited = own.unlimited;
+            }
+            fresh.limiter = go_on(own.limiter, fresh.limiter, |own, fresh| own.adopt(fresh, now));
+            fresh.throttle =
+                go_on(own.throttle, fresh.throttle, |own, fresh| own.adopt(fresh, now));
+        }
+        Some(fresh)
     }
 
     /// A caller comes: would the upstream turn it down anyway? Asked once per attempt.
@@ -48,8 +71,10 @@ impl Curbs {
     }
 
     /// An admitted attempt was never sent: its token goes back.
-    pub(super) fn give_back(&mut self, cost: u32) {
-        if let Some(limiter) = &mut self.limiter {
+    pub(super) fn give_back(&mut self, number: u64, cost: u32) {
+        if let Some(limiter) = &mut self.limiter
+            && number > self.unlimited
+        {
             limiter.give_back(cost);
         }
     }
@@ -65,5 +90,16 @@ impl Curbs {
             Outcome::Success => throttle.accepted(now),
             Outcome::Defer { .. } | Outcome::Abandoned => {}
         }
+    }
+}
+
+/// What there was, as it is to be from now on.
+fn go_on<T>(own: Option<T>, fresh: Option<T>, adopt: impl FnOnce(&mut T, T)) -> Option<T> {
+    match (own, fresh) {
+        (Some(mut own), Some(fresh)) => {
+            adopt(&mut own, fresh);
+            Some(own)
+        }
+        (_, fresh) => fresh,
     }
 }

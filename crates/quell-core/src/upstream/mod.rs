@@ -24,6 +24,7 @@
 mod ask;
 mod curbs;
 mod notes;
+mod reload;
 mod waiting;
 
 use core::time::Duration;
@@ -172,7 +173,7 @@ impl Upstream {
             Release::Unsent => {
                 self.endpoints.done(permit.endpoint);
                 if let Some(curbs) = &mut self.curbs {
-                    curbs.give_back(permit.cost);
+                    curbs.give_back(permit.number, permit.cost);
                 }
             }
             Release::Ghost => self.endpoints.ghost(permit.endpoint, permit.number),
@@ -208,9 +209,16 @@ impl Upstream {
 
     /// Changes what the breaker's decisions mean, until an instant or for good: for incidents.
     pub fn set_breaker_mode(&mut self, now: Time, mode: Mode, until: Option<Time>) {
+        self.change_breaker(now, |breaker| breaker.set_mode(now, mode, until));
+    }
+
+    /// Changes the breaker by hand, and tells if that changed its state.
+    fn change_breaker(&mut self, now: Time, change: impl FnOnce(&mut Breaker)) {
         let was = self.breaker.state(now);
-        self.breaker.set_mode(now, mode, until);
+        self.note_opened(now);
+        change(&mut self.breaker);
         let is = self.breaker.state(now);
+        self.breaker.opened_by_itself();
         if is != was && is != State::HalfOpen {
             self.note_breaker(now, is);
         }

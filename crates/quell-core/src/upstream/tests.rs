@@ -1,12 +1,11 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::endpoints::Tried;
 use crate::{Failure, Fault, breaker, in_flight::Limit};
 
-const PER_TRY: Duration = Duration::from_secs(5);
+pub(super) const PER_TRY: Duration = Duration::from_secs(5);
 
-fn at(ms: u64) -> Time {
+pub(super) fn at(ms: u64) -> Time {
     Time::ZERO + Duration::from_millis(ms)
 }
 
@@ -15,39 +14,44 @@ fn upstream(in_flight: Limit, queue: usize) -> Upstream {
     Upstream::new(spec, PER_TRY, 1, Time::ZERO).unwrap()
 }
 
-fn go(upstream: &mut Upstream, now: Time) -> Permit {
+pub(super) fn go(upstream: &mut Upstream, now: Time) -> Permit {
     match upstream.admit(now, &Ask::first(now)) {
         Admission::Go(permit) => permit,
         other => panic!("expected a permit, got {other:?}"),
     }
 }
 
-fn queued(upstream: &mut Upstream, now: Time, ask: &Ask) -> (Ticket, Time) {
+pub(super) fn queued(upstream: &mut Upstream, now: Time, ask: &Ask) -> (Ticket, Time) {
     match upstream.admit(now, ask) {
         Admission::Queued(ticket, until) => (ticket, until),
         other => panic!("expected a place in the queue, got {other:?}"),
     }
 }
 
-fn refused(upstream: &mut Upstream, now: Time, ask: &Ask) -> Reason {
+pub(super) fn refused(upstream: &mut Upstream, now: Time, ask: &Ask) -> Reason {
     match upstream.admit(now, ask) {
         Admission::No(refusal) => refusal.reason,
         other => panic!("expected a refusal, got {other:?}"),
     }
 }
 
-fn end(upstream: &mut Upstream, now: Time, permit: Permit, outcome: Outcome) -> Vec<Wake> {
+pub(super) fn end(
+    upstream: &mut Upstream,
+    now: Time,
+    permit: Permit,
+    outcome: Outcome,
+) -> Vec<Wake> {
     let mut wake = Vec::new();
     upstream.judge(now, &permit, &outcome);
     upstream.release(now, permit, Release::Done, &mut wake);
     wake
 }
 
-fn server_fault() -> Outcome {
+pub(super) fn server_fault() -> Outcome {
     Outcome::Failed(Failure::of(Fault::Server).with_code(500))
 }
 
-fn open_the_breaker(upstream: &mut Upstream, now: Time) {
+pub(super) fn open_the_breaker(upstream: &mut Upstream, now: Time) {
     for _ in 0..20 {
         let permit = go(upstream, now);
         end(upstream, now, permit, server_fault());
@@ -318,7 +322,7 @@ fn a_dead_endpoint_costs_no_more_than_its_share() {
 
 /// One random thing that a host may do.
 #[derive(Debug, Clone)]
-enum Act {
+pub(super) enum Act {
     Admit { retry: bool, told: Option<u64> },
     Succeed(usize),
     Fail(usize),
@@ -328,7 +332,7 @@ enum Act {
     Poll,
 }
 
-fn act() -> impl Strategy<Value = Act> {
+pub(super) fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         4 => (any::<bool>(), prop::option::of(0..2_000u64))
             .prop_map(|(retry, told)| Act::Admit { retry, told }),
@@ -345,12 +349,102 @@ fn pick<T>(from: &mut Vec<T>, index: usize) -> Option<T> {
     (!from.is_empty()).then(|| from.swap_remove(index % from.len()))
 }
 
-/// Collects grants, and counts every ticket that was answered.
-fn collect(wake: &mut Vec<Wake>, permits: &mut Vec<Permit>, tickets: &mut Vec<Ticket>) {
-    for Wake { ticket, result } in wake.drain(..) {
-        let place = tickets.iter().position(|&other| other == ticket);
-        tickets.swap_remove(place.expect("a ticket is answered once, and only if it is out"));
-        permits.extend(result);
+/// Does what it is told, and knows what is out.
+pub(super) struct Host {
+    pub(super) upstream: Upstream,
+    pub(super) permits: Vec<Permit>,
+    pub(super) tickets: Vec<Ticket>,
+    pub(super) wake: Vec<Wake>,
+    pub(super) clock: u64,
+}
+
+impl Host {
+    pub(super) fn new(spec: UpstreamSpec, seed: u64) -> Self {
+        let upstream = Upstream::new(spec, PER_TRY, seed, Time::ZERO).unwrap();
+        let (permits, tickets, wake) = (Vec::new(), Vec::new(), Vec::new());
+        Self { upstream, permits, tickets, wake, clock: 10_000 }
+    }
+
+    pub(super) fn act(&mut self, act: Act) {
+        let now = at(self.clock);
+        let Self { upstream, permits, tickets, wake, .. } = self;
+        match act {
+            Act::Admit { retry, told } => {
+                let deadline = told.map_or(Time::MAX, |told| at(self.clock + told));
+                let attempt = 1 + u32::from(retry);
+                let priority = [Priority::Sheddable, Priority::Default, Priority::Critical]
+                    [(self.clock % 3) as usize];
+                let told = told.is_some();
+                let ask = Ask { attempt, deadline, told, priority, ..Ask::first(now) };
+                match upstream.admit(now, &ask) {
+                    Admission::Go(permit) => permits.push(permit),
+                    Admission::Queued(ticket, _) => tickets.push(ticket),
+                    Admission::No(_) => {}
+                }
+            }
+            Act::Succeed(i) => {
+                if let Some(permit) = pick(permits, i) {
+                    upstream.judge(now, &permit, &Outcome::Success);
+                    upstream.release(now, permit, Release::Done, wake);
+                }
+            }
+            Act::Fail(i) => {
+                if let Some(permit) = pick(permits, i) {
+                    upstream.judge(now, &permit, &server_fault());
+                    upstream.release(now, permit, Release::Done, wake);
+                }
+            }
+            Act::Unsent(i) => {
+                if let Some(permit) = pick(permits, i) {
+                    upstream.release(now, permit, Release::Unsent, wake);
+                }
+            }
+            Act::Ghost(i) => {
+                if let Some(permit) = pick(permits, i) {
+                    upstream.gave_up(now, now);
+                    upstream.release(now, permit, Release::Ghost, wake);
+                }
+            }
+            Act::Leave(i) => {
+                if let Some(ticket) = pick(tickets, i) {
+                    assert!(upstream.leave(ticket));
+                    assert!(!upstream.leave(ticket));
+                }
+            }
+            Act::Poll => {
+                upstream.poll(now, wake);
+            }
+        }
+    }
+
+    /// Collects grants; false if anything was lost or doubled.
+    pub(super) fn is_whole(&mut self) -> bool {
+        for Wake { ticket, result } in self.wake.drain(..) {
+            let place = self.tickets.iter().position(|&other| other == ticket);
+            self.tickets.swap_remove(place.expect("a ticket is answered once, if it is out"));
+            self.permits.extend(result);
+        }
+        let snapshot = self.upstream.snapshot(at(self.clock));
+        let waiting = snapshot.queued + self.upstream.shed.len();
+        snapshot.in_flight as usize == self.permits.len() && waiting == self.tickets.len()
+    }
+
+    /// Everything comes back; then one success per endpoint sweeps the ghosts away.
+    pub(super) fn come_to_rest(&mut self) -> Snapshot {
+        self.clock += 10_000;
+        while !self.permits.is_empty() {
+            self.act(Act::Unsent(0));
+        }
+        for _ in 0..1_000 {
+            assert!(self.is_whole());
+            self.clock += 700;
+            self.act(Act::Poll);
+            self.act(Act::Admit { retry: false, told: None });
+            while !self.permits.is_empty() {
+                self.act(Act::Succeed(0));
+            }
+        }
+        self.upstream.snapshot(at(self.clock))
     }
 }
 
@@ -428,75 +522,19 @@ proptest! {
             endpoints: 1 + (seed % 3) as u16,
             ..UpstreamSpec::gateway()
         };
-        let mut upstream = Upstream::new(spec, PER_TRY, seed, Time::ZERO).unwrap();
-        let (mut permits, mut tickets, mut wake) = (Vec::new(), Vec::new(), Vec::new());
-        let mut clock = 10_000;
+        let mut host = Host::new(spec, seed);
         for (act, step, back) in acts {
-            clock = if back == 0 { clock - step.min(clock) } else { clock + step };
-            let now = at(clock);
-            match act {
-                Act::Admit { retry, told } => {
-                    let deadline = told.map_or(Time::MAX, |told| at(clock + told));
-                    let attempt = 1 + u32::from(retry);
-                    let priority = [Priority::Sheddable, Priority::Default, Priority::Critical]
-                        [(clock % 3) as usize];
-                    let told = told.is_some();
-                    let ask = Ask { since: now, attempt, deadline, told, priority, tried: Tried::default(), cost: 1 };
-                    match upstream.admit(now, &ask) {
-                        Admission::Go(permit) => permits.push(permit),
-                        Admission::Queued(ticket, _) => tickets.push(ticket),
-                        Admission::No(_) => {}
-                    }
-                }
-                Act::Succeed(i) => if let Some(permit) = pick(&mut permits, i) {
-                    upstream.judge(now, &permit, &Outcome::Success);
-                    upstream.release(now, permit, Release::Done, &mut wake);
-                },
-                Act::Fail(i) => if let Some(permit) = pick(&mut permits, i) {
-                    upstream.judge(now, &permit, &server_fault());
-                    upstream.release(now, permit, Release::Done, &mut wake);
-                },
-                Act::Unsent(i) => if let Some(permit) = pick(&mut permits, i) {
-                    upstream.release(now, permit, Release::Unsent, &mut wake);
-                },
-                Act::Ghost(i) => if let Some(permit) = pick(&mut permits, i) {
-                    upstream.gave_up(now, now);
-                    upstream.release(now, permit, Release::Ghost, &mut wake);
-                },
-                Act::Leave(i) => if let Some(ticket) = pick(&mut tickets, i) {
-                    prop_assert!(upstream.leave(ticket));
-                    prop_assert!(!upstream.leave(ticket));
-                },
-                Act::Poll => { upstream.poll(now, &mut wake); }
-            }
-            collect(&mut wake, &mut permits, &mut tickets);
-            let snapshot = upstream.snapshot(now);
-            prop_assert_eq!(snapshot.in_flight as usize, permits.len());
-            prop_assert_eq!(snapshot.queued + upstream.shed.len(), tickets.len());
+            let clock = host.clock;
+            host.clock = if back == 0 { clock - step.min(clock) } else { clock + step };
+            host.act(act);
+            prop_assert!(host.is_whole());
         }
-        // Everything comes back; then one success per endpoint sweeps the ghosts away.
-        clock += 10_000;
-        for permit in permits.drain(..) {
-            upstream.release(at(clock), permit, Release::Unsent, &mut wake);
-        }
-        for _ in 0..1_000 {
-            collect(&mut wake, &mut permits, &mut tickets);
-            clock += 700;
-            upstream.poll(at(clock), &mut wake);
-            if let Admission::Go(permit) = upstream.admit(at(clock), &Ask::first(at(clock))) {
-                permits.push(permit);
-            }
-            for permit in permits.drain(..) {
-                upstream.judge(at(clock), &permit, &Outcome::Success);
-                upstream.release(at(clock), permit, Release::Done, &mut wake);
-            }
-        }
-        let snapshot = upstream.snapshot(at(clock));
+        let snapshot = host.come_to_rest();
         prop_assert_eq!((snapshot.in_flight, snapshot.ghosts, snapshot.queued), (0, 0, 0));
     }
 }
 
 /// The usual number of cases, or the full one when asked for.
-fn cases() -> u32 {
+pub(super) fn cases() -> u32 {
     if option_env!("QUELL_FULL").is_some() { 20_000 } else { 2_000 }
 }
