@@ -117,6 +117,12 @@ impl Upstream {
         }
     }
 
+    /// Goes on under another spec with all that it knows: see [`quell_core::Upstream::reload`]. Calls under way keep their
+    /// policy. A spec that is not valid changes nothing.
+    pub fn reload(&self, spec: UpstreamSpec, per_try: Duration) -> Result<(), Invalid> {
+        self.turn(|now, state| state.core.reload(now, spec, per_try, &mut state.wakes))
+    }
+
     /// How it looks now.
     pub fn snapshot(&self) -> Snapshot {
         self.turn(|now, state| state.core.snapshot(now))
