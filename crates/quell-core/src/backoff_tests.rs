@@ -322,9 +322,7 @@ fn any_spec() -> impl Strategy<Value = Spec> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(
-        if option_env!("QUELL_FULL").is_some() { 20_000 } else { 2_000 }
-    ))]
+    #![proptest_config(ProptestConfig::with_cases(crate::testing::cases()))]
 
     /// B2, B6: whatever is written, and whatever retry it is.
     #[test]

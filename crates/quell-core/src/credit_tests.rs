@@ -262,7 +262,7 @@ fn absurd() -> impl Strategy<Value = u32> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases()))]
+    #![proptest_config(ProptestConfig::with_cases(crate::testing::cases()))]
 
     /// Sum, not product: whatever fails and whatever replies exaggerate, one path makes no more sends than the edge
     /// alone would have. Repeating what was never sent adds none, for it reached nobody.
@@ -323,9 +323,4 @@ proptest! {
         let written = Retries::new(3).write_baggage(&bytes);
         prop_assert_eq!(Retries::in_baggage(&written), Some(Retries::new(3)));
     }
-}
-
-/// The usual number of cases, or the full one when asked for.
-fn cases() -> u32 {
-    if option_env!("QUELL_FULL").is_some() { 20_000 } else { 2_000 }
 }

@@ -175,7 +175,7 @@ fn parts_of_a_scope_do_not_run_into_each_other() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases()))]
+    #![proptest_config(ProptestConfig::with_cases(crate::testing::cases()))]
 
     /// R4, for any parts.
     #[test]
@@ -377,9 +377,4 @@ fn a_completion_that_looks_at_the_owner_alone_is_caught() {
     };
     let wrong = Model { complete: by_owner, ..model(2, 100, OnExpiry::Rerun) };
     assert!(wrong.check().is_err());
-}
-
-/// The usual number of cases, or the full one when asked for.
-fn cases() -> u32 {
-    if option_env!("QUELL_FULL").is_some() { 20_000 } else { 2_000 }
 }

@@ -107,9 +107,7 @@ fn nonsense_is_refused_with_the_field_and_the_fix() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(
-        if option_env!("QUELL_FULL").is_some() { 20_000 } else { 2_000 }
-    ))]
+    #![proptest_config(ProptestConfig::with_cases(crate::testing::cases()))]
 
     /// Against a plain map that remembers everybody.
     #[test]

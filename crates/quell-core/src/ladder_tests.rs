@@ -159,7 +159,7 @@ fn nonsense_is_refused_with_the_field_and_the_fix() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if option_env!("QUELL_FULL").is_some() { 20_000 } else { 2_000 }))]
+    #![proptest_config(ProptestConfig::with_cases(crate::testing::cases()))]
 
     /// K7: whatever the headers of a tier claim, the event gets up to its tier and beyond it at every failure, is
     /// never held for longer than a week, and is dead after as many failures as there are tiers left.

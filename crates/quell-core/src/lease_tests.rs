@@ -321,7 +321,7 @@ fn leases_that_never_run_out_exceed_the_bound_and_are_caught() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if option_env!("QUELL_FULL").is_some() { 2_000 } else { 200 }))]
+    #![proptest_config(ProptestConfig::with_cases(crate::testing::cases() / 10))]
 
     /// G11, R1–R3: in every window the fleet takes no more than the limit, the burst and the stated bound, whatever
     /// the traffic, through outages, lost and late messages, a store clock that steps back, and restarts.

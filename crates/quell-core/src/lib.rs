@@ -36,6 +36,9 @@ pub mod upstream;
 pub mod window;
 pub mod worst;
 
+#[cfg(test)]
+mod testing;
+
 pub use call::{Answer, Call, Finish, Input, Send, Step};
 pub use event::Event;
 pub use outcome::{Delivery, Failure, Fault, Outcome};

@@ -235,9 +235,7 @@ fn any_spec() -> impl Strategy<Value = Spec> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(
-        if option_env!("QUELL_FULL").is_some() { 20_000 } else { 2_000 }
-    ))]
+    #![proptest_config(ProptestConfig::with_cases(crate::testing::cases()))]
 
     /// T1, T2, T5.
     #[test]

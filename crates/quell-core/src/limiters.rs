@@ -175,9 +175,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(
-            if option_env!("QUELL_FULL").is_some() { 20_000 } else { 2_000 }
-        ))]
+        #![proptest_config(ProptestConfig::with_cases(crate::testing::cases()))]
 
         /// Against a limiter for every key, with no bound: who has a bucket of its own notices no difference.
         #[test]

@@ -318,9 +318,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(
-            if option_env!("QUELL_FULL").is_some() { 20_000 } else { 2_000 }
-        ))]
+        #![proptest_config(ProptestConfig::with_cases(crate::testing::cases()))]
 
         /// At any pace, with gaps, and with up to every other request turned down after it.
         #[test]

@@ -3,10 +3,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::Rng;
 
-fn cases() -> u32 {
-    if option_env!("QUELL_FULL").is_some() { 20_000 } else { 2_000 }
-}
-
 #[derive(Debug, Clone, Copy)]
 enum Op {
     Ask { first: bool },
@@ -174,7 +170,7 @@ impl Run {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases()))]
+    #![proptest_config(ProptestConfig::with_cases(crate::testing::cases()))]
 
     /// C3, C4, C10, T1, X10: whatever happens in whatever order, under any rules and modes, on a clock that steps back:
     /// no more probes are out than allowed, late outcomes change nothing, what is shown is what is applied, and only who

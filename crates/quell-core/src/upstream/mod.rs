@@ -489,4 +489,6 @@ enum Place {
 }
 
 #[cfg(test)]
+mod property_tests;
+#[cfg(test)]
 mod tests;

@@ -1,7 +1,8 @@
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 
-use super::super::tests::{
-    Act, Host, PER_TRY, act, at, cases, end, go, open_the_breaker, queued, refused, server_fault,
+use super::super::{
+    property_tests::{Act, Host, act},
+    tests::{PER_TRY, at, end, go, open_the_breaker, queued, refused, server_fault},
 };
 use super::*;
 use crate::{
@@ -299,7 +300,7 @@ fn afresh(upstream: &mut Upstream, now: Time, spec: UpstreamSpec, _: &mut Vec<Wa
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases()))]
+    #![proptest_config(ProptestConfig::with_cases(crate::testing::cases()))]
 
     /// X9, P1: whatever is reloaded whenever, nothing is lost or doubled, the budget never rises by it, and at rest
     /// nothing is held.

@@ -71,8 +71,3 @@ impl Asker {
         (0..failures).filter(|_| self.fail(now).is_some()).count()
     }
 }
-
-/// The usual number of cases, or the full one when asked for.
-fn cases() -> u32 {
-    if option_env!("QUELL_FULL").is_some() { 20_000 } else { 2_000 }
-}

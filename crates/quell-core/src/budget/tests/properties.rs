@@ -90,7 +90,7 @@ fn asker(spec: Spec) -> Asker {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases()))]
+    #![proptest_config(ProptestConfig::with_cases(crate::testing::cases()))]
 
     /// G1, G2, G10, T1, T2: whatever is done in whatever order, on a clock that steps back now and then.
     #[test]

@@ -185,7 +185,7 @@ fn failures_are_charged_by_the_upstream_though_nobody_may_retry() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases()))]
+    #![proptest_config(ProptestConfig::with_cases(crate::testing::cases()))]
 
     /// A retry is paid by both or by neither, and comes back to both or to neither.
     #[test]

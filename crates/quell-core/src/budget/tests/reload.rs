@@ -249,7 +249,7 @@ fn minted(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases()))]
+    #![proptest_config(ProptestConfig::with_cases(crate::testing::cases()))]
 
     /// X9.
     #[test]

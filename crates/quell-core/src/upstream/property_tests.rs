@@ -1,0 +1,166 @@
+//! Whatever a host does, in whatever order: nothing is lost and nothing is doubled.
+
+use proptest::prelude::*;
+
+use super::{
+    tests::{PER_TRY, at, server_fault},
+    *,
+};
+use crate::in_flight::Limit;
+
+/// One random thing that a host may do.
+#[derive(Debug, Clone)]
+pub(super) enum Act {
+    Admit { retry: bool, told: Option<u64> },
+    Succeed(usize),
+    Fail(usize),
+    Unsent(usize),
+    Ghost(usize),
+    Leave(usize),
+    Poll,
+}
+
+pub(super) fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        4 => (any::<bool>(), prop::option::of(0..2_000u64))
+            .prop_map(|(retry, told)| Act::Admit { retry, told }),
+        2 => any::<usize>().prop_map(Act::Succeed),
+        1 => any::<usize>().prop_map(Act::Fail),
+        1 => any::<usize>().prop_map(Act::Unsent),
+        1 => any::<usize>().prop_map(Act::Ghost),
+        1 => any::<usize>().prop_map(Act::Leave),
+        1 => Just(Act::Poll),
+    ]
+}
+
+fn pick<T>(from: &mut Vec<T>, index: usize) -> Option<T> {
+    (!from.is_empty()).then(|| from.swap_remove(index % from.len()))
+}
+
+/// Does what it is told, and knows what is out.
+pub(super) struct Host {
+    pub(super) upstream: Upstream,
+    pub(super) permits: Vec<Permit>,
+    pub(super) tickets: Vec<Ticket>,
+    pub(super) wake: Vec<Wake>,
+    pub(super) clock: u64,
+}
+
+impl Host {
+    pub(super) fn new(spec: UpstreamSpec, seed: u64) -> Self {
+        let upstream = Upstream::new(spec, PER_TRY, seed, Time::ZERO).unwrap();
+        let (permits, tickets, wake) = (Vec::new(), Vec::new(), Vec::new());
+        Self { upstream, permits, tickets, wake, clock: 10_000 }
+    }
+
+    pub(super) fn act(&mut self, act: Act) {
+        let now = at(self.clock);
+        let Self { upstream, permits, tickets, wake, .. } = self;
+        match act {
+            Act::Admit { retry, told } => {
+                let deadline = told.map_or(Time::MAX, |told| at(self.clock + told));
+                let attempt = 1 + u32::from(retry);
+                let priority = [Priority::Sheddable, Priority::Default, Priority::Critical]
+                    [(self.clock % 3) as usize];
+                let told = told.is_some();
+                let ask = Ask { attempt, deadline, told, priority, ..Ask::first(now) };
+                match upstream.admit(now, &ask) {
+                    Admission::Go(permit) => permits.push(permit),
+                    Admission::Queued(ticket, _) => tickets.push(ticket),
+                    Admission::No(_) => {}
+                }
+            }
+            Act::Succeed(i) => {
+                if let Some(permit) = pick(permits, i) {
+                    upstream.judge(now, &permit, &Outcome::Success);
+                    upstream.release(now, permit, Release::Done, wake);
+                }
+            }
+            Act::Fail(i) => {
+                if let Some(permit) = pick(permits, i) {
+                    upstream.judge(now, &permit, &server_fault());
+                    upstream.release(now, permit, Release::Done, wake);
+                }
+            }
+            Act::Unsent(i) => {
+                if let Some(permit) = pick(permits, i) {
+                    upstream.release(now, permit, Release::Unsent, wake);
+                }
+            }
+            Act::Ghost(i) => {
+                if let Some(permit) = pick(permits, i) {
+                    upstream.gave_up(now, now);
+                    upstream.release(now, permit, Release::Ghost, wake);
+                }
+            }
+            Act::Leave(i) => {
+                if let Some(ticket) = pick(tickets, i) {
+                    assert!(upstream.leave(ticket));
+                    assert!(!upstream.leave(ticket));
+                }
+            }
+            Act::Poll => {
+                upstream.poll(now, wake);
+            }
+        }
+    }
+
+    /// Collects grants; false if anything was lost or doubled.
+    pub(super) fn is_whole(&mut self) -> bool {
+        for Wake { ticket, result } in self.wake.drain(..) {
+            let place = self.tickets.iter().position(|&other| other == ticket);
+            self.tickets.swap_remove(place.expect("a ticket is answered once, if it is out"));
+            self.permits.extend(result);
+        }
+        let snapshot = self.upstream.snapshot(at(self.clock));
+        let waiting = snapshot.queued + self.upstream.shed.len();
+        snapshot.in_flight as usize == self.permits.len() && waiting == self.tickets.len()
+    }
+
+    /// Everything comes back; then one success per endpoint sweeps the ghosts away.
+    pub(super) fn come_to_rest(&mut self) -> Snapshot {
+        self.clock += 10_000;
+        while !self.permits.is_empty() {
+            self.act(Act::Unsent(0));
+        }
+        for _ in 0..1_000 {
+            assert!(self.is_whole());
+            self.clock += 700;
+            self.act(Act::Poll);
+            self.act(Act::Admit { retry: false, told: None });
+            while !self.permits.is_empty() {
+                self.act(Act::Succeed(0));
+            }
+        }
+        self.upstream.snapshot(at(self.clock))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(crate::testing::cases()))]
+
+    /// P1, C4, T1: whatever happens in whatever order, on a clock that steps back now and then, no permit or ticket
+    /// is lost or doubled, the limit holds, and at most the allowed probes are out.
+    #[test]
+    fn no_permit_or_ticket_is_lost_whatever_happens(
+        acts in prop::collection::vec((act(), 0..400u64, 0..20u8), 1..200),
+        limit in 1..6u32,
+        seed in any::<u64>(),
+    ) {
+        let spec = UpstreamSpec {
+            in_flight: Limit::Fixed(limit),
+            queue: 4,
+            endpoints: 1 + (seed % 3) as u16,
+            ..UpstreamSpec::gateway()
+        };
+        let mut host = Host::new(spec, seed);
+        for (act, step, back) in acts {
+            let clock = host.clock;
+            host.clock = if back == 0 { clock - step.min(clock) } else { clock + step };
+            host.act(act);
+            prop_assert!(host.is_whole());
+        }
+        let snapshot = host.come_to_rest();
+        prop_assert_eq!((snapshot.in_flight, snapshot.ghosts, snapshot.queued), (0, 0, 0));
+    }
+}
