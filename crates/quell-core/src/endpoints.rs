@@ -29,7 +29,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use crate::{Rng, Time};
+use crate::{Rng, Time, mode::Mode};
 
 /// An endpoint that served this recently needs no probe.
 const SILENT: Duration = Duration::from_millis(500);
@@ -114,6 +114,7 @@ pub struct Endpoints {
     /// They, and behind them those that a reload took away: until all that is under way there has come back.
     all: Vec<Endpoint>,
     ejection: Option<Ejection>,
+    mode: Mode,
     under_way: u32,
     ghosts: usize,
     next: u64,
@@ -137,6 +138,7 @@ impl Endpoints {
             count: usize::from(count),
             all: (0..count).map(|_| Endpoint::new(0, now)).collect(),
             ejection,
+            mode: Mode::Enforce,
             under_way: 0,
             ghosts: 0,
             next: 0,
@@ -165,6 +167,11 @@ impl Endpoints {
             _ => Time::ZERO,
         };
         self.all.iter_mut().for_each(|each| each.ejected_until = each.ejected_until.min(most));
+    }
+
+    /// Whether the ejected are left alone, or only counted.
+    pub fn set_mode(&mut self, mode: Mode) {
+        self.mode = mode;
     }
 
     /// Attempts under way, ghosts not counted.
@@ -211,7 +218,7 @@ impl Endpoints {
 
     #[inline(never)]
     fn choose_of_two(&self, now: Time, tried: Tried, rng: &mut Rng) -> u16 {
-        let here = |i: &usize| self.all[*i].ejected_until <= now;
+        let here = |i: &usize| self.mode.is_report() || self.all[*i].ejected_until <= now;
         let fresh = |i: &usize| here(i) && !tried.contains(*i);
         let indices = 0..self.count;
         match indices.clone().filter(fresh).count() {
@@ -238,7 +245,7 @@ impl Endpoints {
         (if load(&self.all[second]) < load(&self.all[first]) { second } else { first }) as u16
     }
 
-    /// What an attempt said of its endpoint. True if the endpoint was ejected for it.
+    /// What an attempt said of its endpoint. True if the endpoint was ejected for it, or would have been.
     #[inline]
     pub fn judge(&mut self, endpoint: u16, good: Option<bool>, now: Time) -> bool {
         self.count > 1 && self.judge_of_many(usize::from(endpoint), good, now)
@@ -251,6 +258,9 @@ impl Endpoints {
         let (here, _gone) = self.all.split_at_mut(self.count);
         let another_is_left = here.iter().enumerate().any(others);
         let Some(endpoint) = here.get_mut(index) else { return false };
+        if self.mode.is_report() && endpoint.ejected_until > now {
+            return false; // it would not have been asked
+        }
         if good {
             endpoint.failures = 0;
             endpoint.ejections = 0;
@@ -264,13 +274,15 @@ impl Endpoints {
         endpoint.ejections = endpoint.ejections.saturating_add(1);
         let length = ejection.base.saturating_mul(endpoint.ejections).min(ejection.most);
         endpoint.ejected_until = now + length;
-        // Nobody will ask it for a while: what stands there is of no use to know.
-        self.ghosts -= endpoint.ghosts.len();
-        endpoint.ghosts.clear();
+        if !self.mode.is_report() {
+            // Nobody will ask it for a while: what stands there is of no use to know.
+            self.ghosts -= endpoint.ghosts.len();
+            endpoint.ghosts.clear();
+        }
         true
     }
 
-    /// How many are left alone now.
+    /// How many are left alone now; in report mode, how many would be.
     pub fn ejected(&self, now: Time) -> usize {
         self.all.iter().filter(|endpoint| endpoint.ejected_until > now).count()
     }

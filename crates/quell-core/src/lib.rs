@@ -24,6 +24,7 @@ pub mod lease;
 pub mod limiter;
 pub mod limiters;
 pub mod lint;
+pub mod mode;
 pub mod outcome;
 pub mod patience;
 pub mod queue;

@@ -23,6 +23,7 @@ use crate::{
     hedge::Hedge,
     in_flight::{self, Limit},
     limiter,
+    mode::Modes,
     queue::Order,
     throttle,
     time::nanos,
@@ -130,6 +131,8 @@ pub struct UpstreamSpec {
     pub throttle: Option<throttle::Spec>,
     /// When one of several endpoints is left alone for a while.
     pub ejection: Option<Ejection>,
+    /// Whose decisions are obeyed, and whose only counted.
+    pub modes: Modes,
 }
 
 impl UpstreamSpec {
@@ -146,6 +149,7 @@ impl UpstreamSpec {
             rate_limit: None,
             throttle: None,
             ejection: Some(Ejection::default()),
+            modes: Modes::default(),
         }
     }
 

@@ -106,12 +106,18 @@ impl Throttle {
     /// nothing while the service is healthy.
     #[inline]
     pub fn check(&mut self, now: Time, rng: &mut Rng) -> Result<(), Reason> {
-        let probability = self.probability(now);
-        if probability > 0.0 && rng.unit() < probability {
+        if self.would_refuse(now, rng) {
             self.count(now, 0);
             return Err(Reason::Shed);
         }
         Ok(())
+    }
+
+    /// The same, for a request that is sent in any case: it is counted when it ends, like every other.
+    #[inline]
+    pub fn would_refuse(&mut self, now: Time, rng: &mut Rng) -> bool {
+        let probability = self.probability(now);
+        probability > 0.0 && rng.unit() < probability
     }
 
     /// A request ended, and the service had taken it on: it was served, whatever the answer.

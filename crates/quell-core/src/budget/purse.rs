@@ -62,8 +62,13 @@ pub struct Changes {
 #[must_use = "a retry that was paid for and is not sent must be refunded"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Receipt {
-    parent: Paid,
+    parent: Option<Paid>,
     child: Option<(Child, Paid)>,
+}
+
+impl Receipt {
+    /// For a retry that nobody paid for: there is nothing to give back, and nothing to win.
+    pub(crate) const UNPAID: Self = Self { parent: None, child: None };
 }
 
 /// A budget that knows whether it was said to be empty.
@@ -167,7 +172,7 @@ impl Purse {
         let (result, change) = self.parent.take(now, fault, rng);
         changes.parent = change;
         match result {
-            Ok(parent) => (Ok(Receipt { parent, child: from_child }), changes),
+            Ok(parent) => (Ok(Receipt { parent: Some(parent), child: from_child }), changes),
             Err(reason) => {
                 if let (Some(own), Some((_, paid))) = (self.of(child), from_child) {
                     own.budget.refund(now, paid);
@@ -278,7 +283,9 @@ impl Purse {
         receipt: Receipt,
         verb: impl Fn(&mut Budget, Time, Paid),
     ) -> Changes {
-        verb(&mut self.parent.budget, now, receipt.parent);
+        if let Some(paid) = receipt.parent {
+            verb(&mut self.parent.budget, now, paid);
+        }
         let own = receipt.child.and_then(|(child, paid)| {
             let own = self.of(child)?;
             verb(&mut own.budget, now, paid);

@@ -8,6 +8,7 @@ use crate::{
     budget,
     endpoints::Tried,
     in_flight::Known,
+    mode::{Modes, WouldRefuse},
     queue::Ticket,
 };
 
@@ -85,6 +86,7 @@ pub struct Permit {
     pub(super) number: u64,
     pub(super) endpoint: u16,
     pub(super) pass: Pass,
+    /// What was taken of the rate limit.
     pub(super) cost: u32,
 }
 
@@ -140,6 +142,10 @@ pub struct Snapshot {
     pub breaker_mode: Mode,
     /// Attempts that were sent although the breaker, in report mode, would have refused them.
     pub breaker_would_refuse: u64,
+    /// Whose decisions are obeyed, and whose only counted.
+    pub modes: Modes,
+    /// What was done although a control in report mode spoke against it.
+    pub would_refuse: WouldRefuse,
     /// Until when the upstream asked retries to hold back; in the past if it did not.
     pub not_before: Time,
 }

@@ -4,8 +4,10 @@
 //! down anyway. Both are looked at before a slot is taken; the rate's token is taken when the attempt is sent, so
 //! whoever waits in the queue has not used it up.
 
+use super::{Admission, Ask, Permit, Upstream};
 use crate::{
     Fault, Outcome, Reason, Refusal, Rng, Time,
+    breaker::State,
     limiter::Limiter,
     spec::{Invalid, UpstreamSpec},
     throttle::Throttle,
@@ -56,6 +58,11 @@ impl Curbs {
         self.throttle.as_mut().map_or(Ok(()), |throttle| throttle.check(now, rng))
     }
 
+    /// The same for a caller who may go in any case.
+    pub(super) fn would_spare(&mut self, now: Time, rng: &mut Rng) -> bool {
+        self.throttle.as_mut().is_some_and(|throttle| throttle.would_refuse(now, rng))
+    }
+
     /// Whether the rate allows an attempt of this cost now; takes nothing.
     pub(super) fn check(&self, now: Time, cost: u32) -> Result<(), Refusal> {
         let Some(limiter) = &self.limiter else { return Ok(()) };
@@ -63,11 +70,9 @@ impl Curbs {
         limiter.check(now, cost).map_err(|refused| refusal(refused.retry_at()))
     }
 
-    /// Takes what [`Curbs::check`] has just allowed.
-    pub(super) fn take(&mut self, now: Time, cost: u32) {
-        if let Some(limiter) = &mut self.limiter {
-            let _ = limiter.take(now, cost); // checked under the same `&mut`
-        }
+    /// Takes what [`Curbs::check`] has just allowed. False, with nothing taken, if nobody asked and the rate is reached.
+    pub(super) fn take(&mut self, now: Time, cost: u32) -> bool {
+        self.limiter.as_mut().is_none_or(|limiter| limiter.take(now, cost).is_ok())
     }
 
     /// An admitted attempt was never sent: its token goes back.
@@ -101,5 +106,51 @@ fn go_on<T>(own: Option<T>, fresh: Option<T>, adopt: impl FnOnce(&mut T, T)) -> 
             Some(own)
         }
         (_, fresh) => fresh,
+    }
+}
+
+impl Upstream {
+    /// [`Upstream::admit`] where there is a rate limit or a throttle.
+    #[cold]
+    pub(super) fn admit_curbed(&mut self, now: Time, ask: &Ask) -> Admission {
+        let spared = match &mut self.curbs {
+            Some(curbs) if self.modes.throttle.is_report() => {
+                self.would_refuse.throttle += u64::from(curbs.would_spare(now, &mut self.rng));
+                Ok(())
+            }
+            Some(curbs) => curbs.spares(now, &mut self.rng),
+            None => Ok(()),
+        };
+        if let Err(reason) = spared {
+            return Admission::No(self.refuse(now, reason));
+        }
+        // An open breaker has the first word.
+        if self.breaker.applied(now) != State::Open
+            && let Err(refusal) = self.rate_allows(now, ask)
+        {
+            return Admission::No(refusal);
+        }
+        let mut admission = self.admit_freely(now, ask);
+        if let Admission::Go(permit) = &mut admission {
+            self.take_rate(now, permit);
+        }
+        admission
+    }
+
+    /// Whether the rate limit allows an attempt now; takes nothing.
+    pub(super) fn rate_allows(&self, now: Time, ask: &Ask) -> Result<(), Refusal> {
+        match &self.curbs {
+            Some(curbs) if !self.modes.rate_limit.is_report() => curbs.check(now, ask.cost),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn take_rate(&mut self, now: Time, permit: &mut Permit) {
+        if let Some(curbs) = &mut self.curbs
+            && !curbs.take(now, permit.cost)
+        {
+            permit.cost = 0; // nothing was taken, so nothing goes back
+            self.would_refuse.rate_limit += 1;
+        }
     }
 }

@@ -24,6 +24,7 @@
 mod ask;
 mod curbs;
 mod notes;
+mod overlooked;
 mod reload;
 mod waiting;
 
@@ -41,6 +42,7 @@ use crate::{
     event::{Event, Events},
     in_flight::InFlight,
     latency::Latency,
+    mode::{Modes, WouldRefuse},
     queue::{Queue, Ticket},
     spec::{Invalid, UpstreamSpec},
 };
@@ -65,6 +67,8 @@ pub struct Upstream {
     latency: Latency,
     not_before: Time,
     curbs: Option<Box<Curbs>>,
+    modes: Modes,
+    would_refuse: WouldRefuse,
     events: Events,
 }
 
@@ -77,18 +81,22 @@ impl Upstream {
         now: Time,
     ) -> Result<Self, Invalid> {
         let in_flight = InFlight::new(spec.in_flight, per_try)?;
+        let mut endpoints = Endpoints::new(spec.endpoints, spec.ejection, now)?;
+        endpoints.set_mode(spec.modes.ejection);
         Ok(Self {
             rng: Rng::new(seed),
             breaker: Breaker::new(spec.breaker, now)?,
             purse: Purse::new(spec.budget, spec.children, now)?,
             told_limit: in_flight.limit(),
             in_flight,
-            endpoints: Endpoints::new(spec.endpoints, spec.ejection, now)?,
+            endpoints,
             queue: Queue::new(spec.queue, spec.order),
             shed: Vec::new(),
             latency: Latency::new(now),
             not_before: Time::ZERO,
             curbs: Curbs::new(&spec, now)?,
+            modes: spec.modes,
+            would_refuse: WouldRefuse::default(),
             events: Events::default(),
         })
     }
@@ -259,7 +267,7 @@ impl Upstream {
     pub(crate) fn pay(&mut self, now: Time, fault: Fault, child: Child) -> Result<Receipt, Reason> {
         let (paid, changes) = self.purse.take(now, child, fault, &mut self.rng);
         self.note_budget(changes);
-        paid
+        paid.or_else(|reason| self.overlook_budget().then_some(Receipt::UNPAID).ok_or(reason))
     }
 
     /// Takes back what was paid for a retry that was never sent.
@@ -278,7 +286,8 @@ impl Upstream {
 
     /// Whether a hedge would make things worse: the breaker is not closed, or the budget below half.
     pub(crate) fn is_degraded(&mut self, now: Time) -> bool {
-        self.breaker.applied(now) != State::Closed || self.purse.parent().fill(now) < 0.5
+        self.breaker.applied(now) != State::Closed
+            || (self.purse.parent().fill(now) < 0.5 && !self.overlook_budget())
     }
 
     pub(crate) fn latency(&self) -> &Latency {
@@ -329,6 +338,8 @@ impl Upstream {
             breaker: self.breaker.state(now),
             breaker_mode: self.breaker.mode(now),
             breaker_would_refuse: self.breaker.would_refuse(),
+            modes: self.modes,
+            would_refuse: self.would_refuse,
             not_before: self.not_before,
         }
     }
@@ -348,40 +359,6 @@ impl Upstream {
             self.note_opened(now);
         }
         checked
-    }
-
-    /// [`Upstream::admit`] where there is a rate limit or a throttle.
-    #[cold]
-    fn admit_curbed(&mut self, now: Time, ask: &Ask) -> Admission {
-        let spared = match &mut self.curbs {
-            Some(curbs) => curbs.spares(now, &mut self.rng),
-            None => Ok(()),
-        };
-        if let Err(reason) = spared {
-            return Admission::No(self.refuse(now, reason));
-        }
-        // An open breaker has the first word.
-        if self.breaker.applied(now) != State::Open
-            && let Err(refusal) = self.rate_allows(now, ask)
-        {
-            return Admission::No(refusal);
-        }
-        let admission = self.admit_freely(now, ask);
-        if let Admission::Go(_) = admission {
-            self.take_rate(now, ask);
-        }
-        admission
-    }
-
-    /// Whether the rate limit allows an attempt now; takes nothing.
-    fn rate_allows(&self, now: Time, ask: &Ask) -> Result<(), Refusal> {
-        self.curbs.as_ref().map_or(Ok(()), |curbs| curbs.check(now, ask.cost))
-    }
-
-    fn take_rate(&mut self, now: Time, ask: &Ask) {
-        if let Some(curbs) = &mut self.curbs {
-            curbs.take(now, ask.cost);
-        }
     }
 
     /// What is no success, and is not to slow down what is.
@@ -404,6 +381,7 @@ impl Upstream {
         }
         let good = self.breaker.spec().record.verdict(outcome);
         if self.endpoints.judge(permit.endpoint, good, now) {
+            self.would_refuse.ejection += u64::from(self.modes.ejection.is_report());
             self.events.push(Event::Ejected { endpoint: permit.endpoint });
         }
         if let Some(state) = self.breaker.judge(now, &permit.pass, good, &mut self.rng) {
@@ -431,7 +409,7 @@ impl Upstream {
             return Some(place);
         }
         let limit = self.in_flight.limit();
-        (self.endpoints.taken(limit) < limit).then_some(Place::Free)
+        (self.endpoints.taken(limit) < limit || self.overlook_limit()).then_some(Place::Free)
     }
 
     #[cold]

@@ -33,7 +33,7 @@ pub(super) fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-fn pick<T>(from: &mut Vec<T>, index: usize) -> Option<T> {
+pub(super) fn pick<T>(from: &mut Vec<T>, index: usize) -> Option<T> {
     (!from.is_empty()).then(|| from.swap_remove(index % from.len()))
 }
 

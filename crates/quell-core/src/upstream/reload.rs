@@ -50,6 +50,8 @@ impl Upstream {
             endpoints,
             queue,
             curbs,
+            modes,
+            would_refuse: _,
             rng: _,
             told_limit: _,
             shed: _,
@@ -63,6 +65,7 @@ impl Upstream {
         self.in_flight.adopt(&in_flight);
         self.note_limit();
         self.endpoints.adopt(endpoints, now);
+        self.set_modes(modes);
         self.queue.adopt(&queue);
         self.curbs = Curbs::adopt(self.curbs.take(), curbs, self.endpoints.last_sent(), now);
         self.poll(now, wake);

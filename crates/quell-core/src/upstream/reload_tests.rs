@@ -237,7 +237,6 @@ fn specs() -> impl Strategy<Value = UpstreamSpec> {
             let ((rate_limit, throttle), (order, queue, endpoints, ejection)) = (curbs, rest);
             UpstreamSpec {
                 budget,
-                children: None,
                 breaker,
                 in_flight,
                 queue,
@@ -246,6 +245,7 @@ fn specs() -> impl Strategy<Value = UpstreamSpec> {
                 rate_limit,
                 throttle,
                 ejection,
+                ..UpstreamSpec::library()
             }
         },
     )

@@ -66,8 +66,9 @@ impl Upstream {
             });
             let result = match (gates, place) {
                 (Ok(State::Closed), Some(place)) => {
-                    self.take_rate(now, &ask);
-                    Ok(self.send(now, &ask, place))
+                    let mut permit = self.send(now, &ask, place);
+                    self.take_rate(now, &mut permit);
+                    Ok(permit)
                 }
                 (Err(refusal), _) => Err(refusal),
                 (Ok(_), _) => Err(self.refuse(now, Reason::BreakerOpen)),
