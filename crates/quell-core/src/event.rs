@@ -29,6 +29,18 @@ pub enum Event {
     },
     /// Enough probes succeeded.
     BreakerClosed,
+    /// A key's own breaker opened.
+    KeyOpened {
+        /// Whose; `None` is the one that all share who came too late for their own.
+        key: Option<u64>,
+        /// When it will probe.
+        until: Time,
+    },
+    /// A key's own breaker closed again.
+    KeyClosed {
+        /// Whose; `None` is the one that all share who came too late for their own.
+        key: Option<u64>,
+    },
     /// A retry was refused because the budget was empty; said once until it recovers.
     BudgetExhausted,
     /// The budget can pay again.

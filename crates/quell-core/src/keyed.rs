@@ -54,6 +54,22 @@ pub struct Entered<'a, T> {
     pub state: &'a mut T,
     /// Whether it belongs to this key alone; `false` is the overflow that many share.
     pub own: bool,
+    /// Where it is, to come back to this very state and to no later one in its place.
+    pub seat: Seat,
+}
+
+/// Where a state is, and whose it was: once its place was taken by another, it leads nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seat {
+    at: u32,
+    tenant: u32,
+}
+
+impl Seat {
+    /// In no map.
+    pub const NOWHERE: Self = Self { at: NONE, tenant: NONE };
+    /// The state that many share.
+    const OVERFLOW: Self = Self { at: NONE, tenant: 0 };
 }
 
 /// What a key would get, looked at and not taken.
@@ -71,6 +87,8 @@ pub enum Look<'a, T> {
 struct Slot<T> {
     key: u64,
     state: T,
+    /// How many had a state before this one.
+    tenant: u32,
     /// The next that was used more recently.
     newer: u32,
     /// The next that was used less recently.
@@ -87,6 +105,7 @@ pub struct Keyed<T> {
     newest: u32,
     oldest: u32,
     overflow: T,
+    tenants: u32,
     evicted: u64,
     overflowed: u64,
 }
@@ -104,6 +123,7 @@ impl<T> Keyed<T> {
             newest: NONE,
             oldest: NONE,
             overflow,
+            tenants: 0,
             evicted: 0,
             overflowed: 0,
         })
@@ -121,7 +141,7 @@ impl<T> Keyed<T> {
     ) -> Entered<'_, T> {
         if let Some(&at) = self.index.get(&key) {
             self.touch(at);
-            return Entered { state: &mut self.slots[at as usize].state, own: true };
+            return self.entered(at);
         }
         self.admit(key, now, is_idle, fresh)
     }
@@ -148,6 +168,26 @@ impl<T> Keyed<T> {
         self.index.get(&key).map(|&at| &mut self.slots[at as usize].state)
     }
 
+    /// The state at this seat, unless another has its place. It does not count as used.
+    pub fn seated(&mut self, seat: Seat) -> Option<&mut T> {
+        if seat == Seat::OVERFLOW {
+            return Some(&mut self.overflow);
+        }
+        let slot = self.slots.get_mut(seat.at as usize)?;
+        (slot.tenant == seat.tenant).then_some(&mut slot.state)
+    }
+
+    /// Whose seat it is; `None` if it is everybody's or has been taken.
+    pub fn key_of(&self, seat: Seat) -> Option<u64> {
+        let slot = self.slots.get(seat.at as usize)?;
+        (slot.tenant == seat.tenant).then_some(slot.key)
+    }
+
+    /// Every state there is, the shared one last.
+    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().map(|slot| &mut slot.state).chain([&mut self.overflow])
+    }
+
     /// What those share who came too late.
     pub const fn overflow(&self) -> &T {
         &self.overflow
@@ -169,11 +209,7 @@ impl<T> Keyed<T> {
     /// capacity, new keys share the overflow or an idle one's place.
     pub(crate) fn adopt(&mut self, capacity: usize, each: impl FnMut(&mut T)) {
         self.capacity = capacity;
-        self.slots
-            .iter_mut()
-            .map(|slot| &mut slot.state)
-            .chain([&mut self.overflow])
-            .for_each(each);
+        self.all_mut().for_each(each);
     }
 
     /// How many keys have a state of their own.
@@ -208,9 +244,10 @@ impl<T> Keyed<T> {
         is_idle: impl Fn(&T, Time) -> bool,
         fresh: impl FnOnce() -> T,
     ) -> Entered<'_, T> {
+        let tenant = self.tenants;
         let at = if self.slots.len() < self.capacity {
             let at = self.slots.len() as u32;
-            self.slots.push(Slot { key, state: fresh(), newer: NONE, older: NONE });
+            self.slots.push(Slot { key, state: fresh(), tenant, newer: NONE, older: NONE });
             self.link(at);
             at
         } else {
@@ -219,7 +256,7 @@ impl<T> Keyed<T> {
                     self.evicted += 1;
                     let slot = &mut self.slots[at as usize];
                     self.index.remove(&slot.key);
-                    (slot.key, slot.state) = (key, fresh());
+                    (slot.key, slot.state, slot.tenant) = (key, fresh(), tenant);
                     self.touch(at);
                     at
                 }
@@ -228,12 +265,21 @@ impl<T> Keyed<T> {
                     for _ in 0..busy {
                         self.touch(self.oldest);
                     }
-                    return Entered { state: &mut self.overflow, own: false };
+                    let (state, seat) = (&mut self.overflow, Seat::OVERFLOW);
+                    return Entered { state, own: false, seat };
                 }
             }
         };
+        self.tenants = self.tenants.wrapping_add(1);
         self.index.insert(key, at);
-        Entered { state: &mut self.slots[at as usize].state, own: true }
+        self.entered(at)
+    }
+
+    #[inline]
+    fn entered(&mut self, at: u32) -> Entered<'_, T> {
+        let slot = &mut self.slots[at as usize];
+        let seat = Seat { at, tenant: slot.tenant };
+        Entered { state: &mut slot.state, own: true, seat }
     }
 
     /// The oldest entry that is idle, or how many were looked at in vain.

@@ -27,7 +27,7 @@ fn map(capacity: usize) -> Keyed<Busy> {
 
 /// Uses a key and keeps it busy for so long; says whether it has a state of its own.
 fn touch(map: &mut Keyed<Busy>, key: u64, now: u64, busy: u64) -> bool {
-    let Entered { state, own } = map.enter(key, at(now), is_idle, || FRESH);
+    let Entered { state, own, .. } = map.enter(key, at(now), is_idle, || FRESH);
     *state = Busy { until: at(now + busy), uses: state.uses + 1 };
     own
 }
@@ -124,7 +124,7 @@ proptest! {
                 Look::Overflow(_) => None,
             };
             let room = map.len() < capacity;
-            let Entered { state, own } = map.enter(key, at(now), is_idle, || FRESH);
+            let Entered { state, own, .. } = map.enter(key, at(now), is_idle, || FRESH);
             prop_assert_eq!(own.then_some(*state), looked, "a look is what entering finds");
             *state = Busy { until: at(now + busy), uses: state.uses + 1 };
             let state = *state;

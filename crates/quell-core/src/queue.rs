@@ -181,6 +181,12 @@ impl<T> Queue<T> {
         self.entries.pop_back().map(|(ticket, entry)| (ticket, entry.item))
     }
 
+    /// Takes out the oldest of whom this is true; call until `None`.
+    pub fn take_if(&mut self, mut of: impl FnMut(&T) -> bool) -> Option<(Ticket, T)> {
+        let place = self.entries.iter().position(|(_, entry)| of(&entry.item))?;
+        self.entries.remove(place).map(|(ticket, entry)| (ticket, entry.item))
+    }
+
     /// One entry whose time has passed, with the reason; call until `None`.
     pub fn expired(&mut self, now: Time) -> Option<(Ticket, T, Reason)> {
         let place = self.entries.iter().position(|(_, entry)| entry.until() <= now)?;

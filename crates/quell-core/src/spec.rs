@@ -117,6 +117,8 @@ pub struct UpstreamSpec {
     pub children: Option<budget::Spec>,
     /// When to stop asking.
     pub breaker: breaker::Spec,
+    /// How many keys, such as shards, have a breaker of their own; `None` for one that is everybody's.
+    pub breaker_keys: Option<usize>,
     /// How much may be under way.
     pub in_flight: Limit,
     /// How many may wait for a slot.
@@ -142,6 +144,7 @@ impl UpstreamSpec {
             budget: budget::Spec::default(),
             children: None,
             breaker: breaker::Spec::default(),
+            breaker_keys: None,
             in_flight: Limit::Off,
             queue: 64,
             order: Order::AdaptiveLifo,

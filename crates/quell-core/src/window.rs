@@ -81,6 +81,12 @@ impl Window {
         }
     }
 
+    /// Whether nothing counts any more.
+    pub fn is_empty(&self, now: Time) -> bool {
+        let rest = Duration::from_nanos(self.width.saturating_mul(BUCKETS as u64 - 1));
+        self.total() == 0 || now >= self.ends + rest
+    }
+
     #[cold]
     fn slide(&mut self, now: Time) {
         let steps = now.nanos_since(self.ends) / self.width + 1;

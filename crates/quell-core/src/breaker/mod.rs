@@ -227,6 +227,20 @@ impl Breaker {
         self.untold.take()
     }
 
+    /// Whether a fresh one in the same mode would be as good, provided that nothing is under way.
+    fn is_as_new(&self, now: Time) -> bool {
+        let is_closed = match self.inner {
+            Inner::Calm | Inner::Closed { ramp_from: None } => true,
+            Inner::Closed { ramp_from: Some(from) } => now >= from + self.spec.ramp,
+            Inner::Open { .. } | Inner::HalfOpen(_) => false,
+        };
+        is_closed
+            && self.failures.is_empty(now)
+            && (self.spec.consecutive == 0 || self.in_a_row == 0)
+            && self.slow.as_ref().is_none_or(|slow| slow.is_empty(now))
+            && self.untold.is_none()
+    }
+
     #[cold]
     fn check_closely(&mut self, now: Time, first: bool, rng: &mut Rng) -> Result<State, Refusal> {
         self.settle(now);

@@ -130,18 +130,23 @@ fn an_open_time_that_grew_stays_grown_within_the_new_bound() {
     assert_eq!(breaker.state(at(183_000)), State::HalfOpen);
 }
 
+fn of(keyed: &mut Keyed, now: Time, key: u64) -> &mut Breaker {
+    let seat = keyed.enter(now, key);
+    keyed.at(seat).unwrap()
+}
+
 /// X9.
 #[test]
 fn every_shard_keeps_its_breaker() {
     let (mut keyed, mut rng) = (Keyed::new(Spec::default(), 2, at(0)).unwrap(), Rng::new(1));
     for key in [1, 2, 3] {
-        fail(keyed.of(at(0), key), &mut rng, 20, at(0));
+        fail(of(&mut keyed, at(0), key), &mut rng, 20, at(0));
     }
     keyed.adopt(Keyed::new(Spec::classic(), 1, at(1)).unwrap(), at(1));
     for key in [1, 2, 3] {
-        assert_eq!(keyed.of(at(1), key).state(at(1)), State::Open, "{key}");
+        assert_eq!(of(&mut keyed, at(1), key).state(at(1)), State::Open, "{key}");
     }
-    assert_eq!(keyed.of(at(1), 1).spec(), &Spec::classic());
+    assert_eq!(of(&mut keyed, at(1), 1).spec(), &Spec::classic());
 }
 
 #[derive(Debug, Clone)]

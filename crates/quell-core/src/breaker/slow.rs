@@ -80,6 +80,11 @@ impl Slow {
         self.speed.reaches(spec.min_calls, spec.slow_rate)
     }
 
+    /// Whether nothing is counted, nor about to be.
+    pub(super) fn is_empty(&self, now: Time) -> bool {
+        self.speed.is_empty(now) && self.running.first().is_none()
+    }
+
     /// When the next running call becomes slow.
     pub(super) fn next(&self) -> Option<Time> {
         let (_, start) = self.running.first()?;

@@ -46,6 +46,12 @@ impl Tally {
         };
     }
 
+    /// Whether nothing is counted.
+    pub(super) fn is_empty(&self, now: Time) -> bool {
+        (!self.timed || self.window.is_empty(now))
+            && self.calls.as_ref().is_none_or(|calls| calls.len == 0)
+    }
+
     /// Whether at least this share of at least so many calls was bad.
     pub(super) fn reaches(&self, min_calls: u32, rate: f64) -> bool {
         let too_many = |bad: u64, total: u64| {

@@ -62,7 +62,7 @@ impl Call {
         if until + needs >= self.deadline {
             return Err(Reason::Deadline);
         }
-        if upstream.stops_retries(now) {
+        if upstream.stops_retries(now, self.key) {
             return Err(Reason::BreakerOpen);
         }
         Ok((until, upstream.pay(now, failure.fault, self.child)?))
@@ -97,7 +97,7 @@ impl Call {
             && self.attempts < policy.attempts
             && self.repeatable
             && self.replayable
-            && !upstream.is_degraded(now);
+            && !upstream.is_degraded(now, self.key);
         if !allowed {
             return Step::Await;
         }

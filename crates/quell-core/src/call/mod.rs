@@ -78,6 +78,7 @@ pub struct Call {
     priority: Priority,
     tried: Tried,
     cost: u32,
+    key: Option<u64>,
     child: Child,
     repeatable: bool,
     replayable: bool,
@@ -117,6 +118,7 @@ impl Call {
             priority: Priority::Default,
             tried: Tried::NOWHERE,
             cost: 1,
+            key: None,
             child: Child::NONE,
             repeatable: false,
             replayable: true,
@@ -161,6 +163,11 @@ impl Call {
     /// What each attempt costs of the upstream's rate limit; 1 unless said otherwise.
     pub fn set_cost(&mut self, cost: u32) {
         self.cost = cost;
+    }
+
+    /// Whose breaker decides on it, where keys have one of their own: a hash of the shard it goes to, say.
+    pub fn set_key(&mut self, key: u64) {
+        self.key = Some(key);
     }
 
     /// Whether the request may safely reach the upstream twice.
@@ -370,6 +377,7 @@ impl Call {
             priority: self.priority,
             tried: self.tried,
             cost: self.cost,
+            key: self.key,
         }
     }
 

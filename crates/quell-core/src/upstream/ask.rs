@@ -8,6 +8,7 @@ use crate::{
     budget,
     endpoints::Tried,
     in_flight::Known,
+    keyed::Seat,
     mode::{Modes, WouldRefuse},
     queue::Ticket,
 };
@@ -29,6 +30,8 @@ pub struct Ask {
     pub tried: Tried,
     /// What it costs of a rate limit.
     pub cost: u32,
+    /// Whose breaker decides on it, where keys have one of their own; a shard's, say.
+    pub key: Option<u64>,
 }
 
 /// How important a call is: under pressure the less important waits, and is shed, first.
@@ -48,7 +51,8 @@ impl Ask {
     pub const fn first(since: Time) -> Self {
         let priority = Priority::Default;
         let tried = Tried::NOWHERE;
-        Self { since, attempt: 1, deadline: Time::MAX, told: false, priority, tried, cost: 1 }
+        let (deadline, told) = (Time::MAX, false);
+        Self { since, attempt: 1, deadline, told, priority, tried, cost: 1, key: None }
     }
 
     /// A retry stands behind the first attempts of its priority.
@@ -86,6 +90,8 @@ pub struct Permit {
     pub(super) number: u64,
     pub(super) endpoint: u16,
     pub(super) pass: Pass,
+    /// Where the pass is from, if from a key's own breaker.
+    pub(super) seat: Seat,
     /// What was taken of the rate limit.
     pub(super) cost: u32,
 }
@@ -140,6 +146,10 @@ pub struct Snapshot {
     pub breaker: State,
     /// What the breaker's decisions mean for traffic.
     pub breaker_mode: Mode,
+    /// Keys that have a breaker of their own.
+    pub breaker_keys: usize,
+    /// Keys whose own breaker is open; the one that all share who came too late for their own counts as one.
+    pub breaker_keys_open: usize,
     /// Attempts that were sent although the breaker, in report mode, would have refused them.
     pub breaker_would_refuse: u64,
     /// Whose decisions are obeyed, and whose only counted.

@@ -1,13 +1,13 @@
 //! Curbs: the limits that most upstreams do without, kept out of the way of those that do.
 //!
 //! A rate limit protects an upstream that may be asked only so often. A throttle spares one that turns most requests
-//! down anyway. Both are looked at before a slot is taken; the rate's token is taken when the attempt is sent, so
+//! down anyway. A breaker for each key keeps a dead shard from being everybody's. The first two are looked at before a slot is taken; the rate's token is taken when the attempt is sent, so
 //! whoever waits in the queue has not used it up.
 
-use super::{Admission, Ask, Permit, Upstream};
+use super::{Admission, Ask, Permit, Release, Upstream};
 use crate::{
     Fault, Outcome, Reason, Refusal, Rng, Time,
-    breaker::State,
+    breaker::{self, State},
     limiter::Limiter,
     spec::{Invalid, UpstreamSpec},
     throttle::Throttle,
@@ -19,38 +19,45 @@ pub(super) struct Curbs {
     throttle: Option<Throttle>,
     /// Attempts up to this number were sent before there was a rate limit, and took nothing from it.
     unlimited: u64,
+    /// Breakers of keys of their own.
+    pub(super) shards: Option<breaker::Keyed>,
 }
 
 impl Curbs {
-    /// `None` if the upstream has neither.
+    const NONE: Self = Self { limiter: None, throttle: None, unlimited: 0, shards: None };
+
+    /// `None` if the upstream has none of them.
     pub(super) fn new(spec: &UpstreamSpec, now: Time) -> Result<Option<Box<Self>>, Invalid> {
-        if spec.rate_limit.is_none() && spec.throttle.is_none() {
+        if spec.rate_limit.is_none() && spec.throttle.is_none() && spec.breaker_keys.is_none() {
             return Ok(None);
         }
         let limiter = spec.rate_limit.map(|spec| Limiter::new(spec, now)).transpose()?;
         let throttle = spec.throttle.map(|spec| Throttle::new(spec, now)).transpose()?;
-        Ok(Some(Box::new(Self { limiter, throttle, unlimited: 0 })))
+        let shards = spec.breaker_keys.map(|most| breaker::Keyed::new(spec.breaker, most, now));
+        let shards = shards.transpose()?;
+        Ok(Some(Box::new(Self { limiter, throttle, unlimited: 0, shards })))
     }
 
-    /// Takes on those just made and keeps tokens and counts; `sent` attempts were numbered so far. What was not there
-    /// before starts as if new.
+    /// Takes on those just made and keeps tokens, counts and breakers; `sent` attempts were numbered so far. What was not
+    /// there before starts as if new. Where there were any they stay, if only to say that there are none now: what is
+    /// under way came by one.
     pub(super) fn adopt(
         own: Option<Box<Self>>,
         fresh: Option<Box<Self>>,
         sent: u64,
         now: Time,
     ) -> Option<Box<Self>> {
-        let mut fresh = fresh?;
-        fresh.unlimited = sent;
-        if let Some(own) = own {
-            if own.limiter.is_some() {
-                fresh.unlimited = own.unlimited;
-            }
-            fresh.limiter = go_on(own.limiter, fresh.limiter, |own, fresh| own.adopt(fresh, now));
-            fresh.throttle =
-                go_on(own.throttle, fresh.throttle, |own, fresh| own.adopt(fresh, now));
+        let Some(mut own) = own else {
+            return fresh.map(|fresh| Box::new(Self { unlimited: sent, ..*fresh }));
+        };
+        let fresh = fresh.map_or(Self::NONE, |fresh| *fresh);
+        if own.limiter.is_none() && fresh.limiter.is_some() {
+            own.unlimited = sent;
         }
-        Some(fresh)
+        go_on(&mut own.limiter, fresh.limiter, |own, fresh| own.adopt(fresh, now));
+        go_on(&mut own.throttle, fresh.throttle, |own, fresh| own.adopt(fresh, now));
+        go_on(&mut own.shards, fresh.shards, |own, fresh| own.adopt(fresh, now));
+        Some(own)
     }
 
     /// A caller comes: would the upstream turn it down anyway? Asked once per attempt.
@@ -99,18 +106,15 @@ impl Curbs {
 }
 
 /// What there was, as it is to be from now on.
-fn go_on<T>(own: Option<T>, fresh: Option<T>, adopt: impl FnOnce(&mut T, T)) -> Option<T> {
+fn go_on<T>(own: &mut Option<T>, fresh: Option<T>, adopt: impl FnOnce(&mut T, T)) {
     match (own, fresh) {
-        (Some(mut own), Some(fresh)) => {
-            adopt(&mut own, fresh);
-            Some(own)
-        }
-        (_, fresh) => fresh,
+        (Some(own), Some(fresh)) => adopt(own, fresh),
+        (own, fresh) => *own = fresh,
     }
 }
 
 impl Upstream {
-    /// [`Upstream::admit`] where there is a rate limit or a throttle.
+    /// [`Upstream::admit`] where there is any of this.
     #[cold]
     pub(super) fn admit_curbed(&mut self, now: Time, ask: &Ask) -> Admission {
         let spared = match &mut self.curbs {
@@ -125,16 +129,41 @@ impl Upstream {
             return Admission::No(self.refuse(now, reason));
         }
         // An open breaker has the first word.
-        if self.breaker.applied(now) != State::Open
+        if self.applied(now, ask.key) != State::Open
             && let Err(refusal) = self.rate_allows(now, ask)
         {
             return Admission::No(refusal);
         }
-        let mut admission = self.admit_freely(now, ask);
+        let seat = self.seat(now, ask);
+        let mut admission = self.admit_freely(now, ask, seat);
         if let Admission::Go(permit) = &mut admission {
             self.take_rate(now, permit);
         }
         admission
+    }
+
+    /// The end of [`Upstream::judge`] where there is any of this.
+    #[cold]
+    pub(super) fn judge_curbed(
+        &mut self,
+        now: Time,
+        permit: &Permit,
+        outcome: &Outcome,
+        good: Option<bool>,
+    ) {
+        if let Some(curbs) = &mut self.curbs {
+            curbs.judge(now, outcome);
+        }
+        self.judge_key(now, permit, good);
+    }
+
+    /// The beginning of [`Upstream::release`] where there is any of this.
+    #[cold]
+    pub(super) fn release_curbed(&mut self, now: Time, permit: &Permit, how: Release) {
+        self.free_key(now, permit);
+        if let (Release::Unsent, Some(curbs)) = (how, &mut self.curbs) {
+            curbs.give_back(permit.number, permit.cost);
+        }
     }
 
     /// Whether the rate limit allows an attempt now; takes nothing.

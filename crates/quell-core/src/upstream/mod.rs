@@ -23,6 +23,7 @@
 
 mod ask;
 mod curbs;
+mod keys;
 mod notes;
 mod overlooked;
 mod reload;
@@ -41,6 +42,7 @@ use crate::{
     endpoints::Endpoints,
     event::{Event, Events},
     in_flight::InFlight,
+    keyed::Seat,
     latency::Latency,
     mode::{Modes, WouldRefuse},
     queue::{Queue, Ticket},
@@ -123,7 +125,7 @@ impl Upstream {
             return None;
         }
         let endpoint = self.endpoints.choose(now, ask.tried, &mut self.rng);
-        Some(self.send_to(now, ask, endpoint))
+        Some(self.send_to(now, ask, endpoint, Seat::NOWHERE))
     }
 
     /// [`Upstream::admit`] with every gate looked at.
@@ -132,15 +134,17 @@ impl Upstream {
         if self.curbs.is_some() {
             return self.admit_curbed(now, ask);
         }
-        self.admit_freely(now, ask)
+        self.admit_freely(now, ask, Seat::NOWHERE)
     }
 
-    fn admit_freely(&mut self, now: Time, ask: &Ask) -> Admission {
-        match self.gates(now, ask) {
+    /// By the breaker at this seat, or by everybody's.
+    #[inline]
+    fn admit_freely(&mut self, now: Time, ask: &Ask, seat: Seat) -> Admission {
+        match self.gates(now, ask, seat) {
             Err(refusal) => Admission::No(refusal),
-            Ok(State::HalfOpen) => self.admit_probe(now, ask),
+            Ok(State::HalfOpen) => self.admit_probe(now, ask, seat),
             Ok(_) => match self.place(now) {
-                Some(place) => Admission::Go(self.send(now, ask, place)),
+                Some(place) => Admission::Go(self.send(now, ask, place, seat)),
                 None => self.enqueue(now, ask),
             },
         }
@@ -158,8 +162,8 @@ impl Upstream {
         let changes = self.purse.earn(now);
         self.note_budget(changes);
         self.latency.record(now, now.since(permit.pass.sent_at()));
-        if let Some(curbs) = &mut self.curbs {
-            curbs.judge(now, outcome);
+        if self.curbs.is_some() {
+            return self.judge_curbed(now, permit, outcome, Some(true));
         }
         if let Some(state) = self.breaker.judge(now, &permit.pass, Some(true), &mut self.rng) {
             self.note_breaker(now, state);
@@ -175,15 +179,12 @@ impl Upstream {
     /// [`Upstream::release`] where the permit lies, for whoever is about to drop it.
     #[inline(always)]
     pub(crate) fn free(&mut self, now: Time, permit: &Permit, how: Release, wake: &mut Vec<Wake>) {
-        self.breaker.free(now, &permit.pass);
+        match self.curbs {
+            None => self.breaker.free(now, &permit.pass),
+            Some(_) => self.release_curbed(now, permit, how),
+        }
         match how {
-            Release::Done => self.endpoints.done(permit.endpoint),
-            Release::Unsent => {
-                self.endpoints.done(permit.endpoint);
-                if let Some(curbs) = &mut self.curbs {
-                    curbs.give_back(permit.number, permit.cost);
-                }
-            }
+            Release::Done | Release::Unsent => self.endpoints.done(permit.endpoint),
             Release::Ghost => self.endpoints.ghost(permit.endpoint, permit.number),
         }
         if !self.queue.is_empty() {
@@ -215,9 +216,12 @@ impl Upstream {
         self.next_wake()
     }
 
-    /// Changes what the breaker's decisions mean, until an instant or for good: for incidents.
+    /// Changes what the breaker's decisions mean, those of all keys included, until an instant or for good: for incidents.
     pub fn set_breaker_mode(&mut self, now: Time, mode: Mode, until: Option<Time>) {
         self.change_breaker(now, |breaker| breaker.set_mode(now, mode, until));
+        if let Some(shards) = self.curbs.as_mut().and_then(|curbs| curbs.shards.as_mut()) {
+            shards.set_mode(now, mode, until);
+        }
     }
 
     /// Changes the breaker by hand, and tells if that changed its state.
@@ -285,8 +289,8 @@ impl Upstream {
     }
 
     /// Whether a hedge would make things worse: the breaker is not closed, or the budget below half.
-    pub(crate) fn is_degraded(&mut self, now: Time) -> bool {
-        self.breaker.applied(now) != State::Closed
+    pub(crate) fn is_degraded(&mut self, now: Time, key: Option<u64>) -> bool {
+        self.stops_retries(now, key)
             || (self.purse.parent().fill(now) < 0.5 && !self.overlook_budget())
     }
 
@@ -294,9 +298,9 @@ impl Upstream {
         &self.latency
     }
 
-    /// Whether the breaker lets retries through at all.
-    pub(crate) fn stops_retries(&mut self, now: Time) -> bool {
-        self.breaker.applied(now) != State::Closed
+    /// Whether the key's breaker, or everybody's, lets no retries through at all.
+    pub(crate) fn stops_retries(&mut self, now: Time, key: Option<u64>) -> bool {
+        self.applied(now, key) != State::Closed
     }
 
     pub(crate) fn rng(&mut self) -> &mut Rng {
@@ -326,6 +330,11 @@ impl Upstream {
 
     /// How it looks now: what is shown is what is applied.
     pub fn snapshot(&mut self, now: Time) -> Snapshot {
+        let shards = self.curbs.as_mut().and_then(|curbs| curbs.shards.as_mut());
+        let (breaker_keys, breaker_keys_open, keys_would_refuse) = shards
+            .map_or((0, 0, 0), |shards| {
+                (shards.len(), shards.count(now, State::Open), shards.would_refuse())
+            });
         Snapshot {
             in_flight: self.endpoints.under_way(),
             limit: self.in_flight.limit(),
@@ -337,7 +346,9 @@ impl Upstream {
             retries: self.purse.parent().snapshot(now),
             breaker: self.breaker.state(now),
             breaker_mode: self.breaker.mode(now),
-            breaker_would_refuse: self.breaker.would_refuse(),
+            breaker_keys,
+            breaker_keys_open,
+            breaker_would_refuse: self.breaker.would_refuse() + keys_would_refuse,
             modes: self.modes,
             would_refuse: self.would_refuse,
             not_before: self.not_before,
@@ -346,13 +357,16 @@ impl Upstream {
 
     /// The gates that take nothing: deadline, not-before, breaker.
     #[inline]
-    fn gates(&mut self, now: Time, ask: &Ask) -> Result<State, Refusal> {
+    fn gates(&mut self, now: Time, ask: &Ask, seat: Seat) -> Result<State, Refusal> {
         if ask.deadline <= now {
             return Err(Refusal { reason: Reason::Deadline, retry_at: now });
         }
         let first = ask.attempt <= 1;
         if !first && now < self.not_before {
             return Err(Refusal { reason: Reason::NotBefore, retry_at: self.not_before });
+        }
+        if seat != Seat::NOWHERE {
+            return self.check_key(now, seat, first);
         }
         let checked = self.breaker.check(now, first, &mut self.rng);
         if checked.is_err() {
@@ -376,13 +390,13 @@ impl Upstream {
         if outcome.is_retryable() {
             self.purse.failed(now);
         }
-        if let Some(curbs) = &mut self.curbs {
-            curbs.judge(now, outcome);
-        }
         let good = self.breaker.spec().record.verdict(outcome);
         if self.endpoints.judge(permit.endpoint, good, now) {
             self.would_refuse.ejection += u64::from(self.modes.ejection.is_report());
             self.events.push(Event::Ejected { endpoint: permit.endpoint });
+        }
+        if self.curbs.is_some() {
+            return self.judge_curbed(now, permit, outcome, good);
         }
         if let Some(state) = self.breaker.judge(now, &permit.pass, good, &mut self.rng) {
             self.note_breaker(now, state);
@@ -419,14 +433,14 @@ impl Upstream {
 
     /// The breaker alone decides while it is not closed; its probe takes a ghost's place.
     #[cold]
-    fn admit_probe(&mut self, now: Time, ask: &Ask) -> Admission {
+    fn admit_probe(&mut self, now: Time, ask: &Ask, seat: Seat) -> Admission {
         let endpoint = self.endpoints.choose(now, ask.tried, &mut self.rng);
         self.endpoints.displace(endpoint);
-        Admission::Go(self.send_to(now, ask, endpoint))
+        Admission::Go(self.send_to(now, ask, endpoint, seat))
     }
 
     #[inline]
-    fn send(&mut self, now: Time, ask: &Ask, place: Place) -> Permit {
+    fn send(&mut self, now: Time, ask: &Ask, place: Place, seat: Seat) -> Permit {
         let endpoint = match place {
             Place::Free => self.endpoints.choose(now, ask.tried, &mut self.rng),
             Place::Ghost(endpoint) => {
@@ -435,14 +449,17 @@ impl Upstream {
                 endpoint
             }
         };
-        self.send_to(now, ask, endpoint)
+        self.send_to(now, ask, endpoint, seat)
     }
 
     #[inline]
-    fn send_to(&mut self, now: Time, ask: &Ask, endpoint: u16) -> Permit {
-        let pass = self.breaker.take(now);
+    fn send_to(&mut self, now: Time, ask: &Ask, endpoint: u16, seat: Seat) -> Permit {
+        let pass = match seat {
+            Seat::NOWHERE => self.breaker.take(now),
+            _ => self.take_key(now, seat),
+        };
         let number = self.endpoints.sent(endpoint);
-        Permit { since: ask.since, number, endpoint, pass, cost: ask.cost }
+        Permit { since: ask.since, number, endpoint, pass, seat, cost: ask.cost }
     }
 
     /// One ghost probe per ten replies' time, within reason.

@@ -65,7 +65,7 @@ fn a_budget_in_report_mode_stops_no_hedge() {
         let spec = UpstreamSpec { budget: one_token(), ..UpstreamSpec::library() };
         let mut upstream = reporting(modes, spec);
         let _paid = upstream.pay(at(0), Fault::Server, Child::NONE).unwrap();
-        assert_eq!(upstream.is_degraded(at(0)), degraded);
+        assert_eq!(upstream.is_degraded(at(0), None), degraded);
         assert_eq!(upstream.snapshot(at(0)).would_refuse.budget, u64::from(!degraded));
     }
 }

@@ -11,7 +11,7 @@ use crate::in_flight::Limit;
 /// One random thing that a host may do.
 #[derive(Debug, Clone)]
 pub(super) enum Act {
-    Admit { retry: bool, told: Option<u64> },
+    Admit { retry: bool, told: Option<u64>, key: Option<u64> },
     Succeed(usize),
     Fail(usize),
     Unsent(usize),
@@ -22,8 +22,8 @@ pub(super) enum Act {
 
 pub(super) fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
-        4 => (any::<bool>(), prop::option::of(0..2_000u64))
-            .prop_map(|(retry, told)| Act::Admit { retry, told }),
+        4 => (any::<bool>(), prop::option::of(0..2_000u64), prop::option::of(0..4u64))
+            .prop_map(|(retry, told, key)| Act::Admit { retry, told, key }),
         2 => any::<usize>().prop_map(Act::Succeed),
         1 => any::<usize>().prop_map(Act::Fail),
         1 => any::<usize>().prop_map(Act::Unsent),
@@ -57,13 +57,13 @@ impl Host {
         let now = at(self.clock);
         let Self { upstream, permits, tickets, wake, .. } = self;
         match act {
-            Act::Admit { retry, told } => {
+            Act::Admit { retry, told, key } => {
                 let deadline = told.map_or(Time::MAX, |told| at(self.clock + told));
                 let attempt = 1 + u32::from(retry);
                 let priority = [Priority::Sheddable, Priority::Default, Priority::Critical]
                     [(self.clock % 3) as usize];
                 let told = told.is_some();
-                let ask = Ask { attempt, deadline, told, priority, ..Ask::first(now) };
+                let ask = Ask { attempt, deadline, told, priority, key, ..Ask::first(now) };
                 match upstream.admit(now, &ask) {
                     Admission::Go(permit) => permits.push(permit),
                     Admission::Queued(ticket, _) => tickets.push(ticket),
@@ -127,7 +127,7 @@ impl Host {
             assert!(self.is_whole());
             self.clock += 700;
             self.act(Act::Poll);
-            self.act(Act::Admit { retry: false, told: None });
+            self.act(Act::Admit { retry: false, told: None, key: None });
             while !self.permits.is_empty() {
                 self.act(Act::Succeed(0));
             }
@@ -151,6 +151,7 @@ proptest! {
             in_flight: Limit::Fixed(limit),
             queue: 4,
             endpoints: 1 + (seed % 3) as u16,
+            breaker_keys: (seed % 5 > 1).then_some(2),
             ..UpstreamSpec::gateway()
         };
         let mut host = Host::new(spec, seed);

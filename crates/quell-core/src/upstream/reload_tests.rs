@@ -245,6 +245,7 @@ fn specs() -> impl Strategy<Value = UpstreamSpec> {
                 rate_limit,
                 throttle,
                 ejection,
+                breaker_keys: (queue % 2 == 1).then_some(2),
                 ..UpstreamSpec::library()
             }
         },

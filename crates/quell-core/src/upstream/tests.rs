@@ -325,7 +325,7 @@ fn a_breaker_in_report_mode_changes_nothing_for_traffic() {
     let spec = UpstreamSpec { breaker, in_flight: Limit::Fixed(1), ..UpstreamSpec::gateway() };
     let mut upstream = Upstream::new(spec, PER_TRY, 1, Time::ZERO).unwrap();
     open_the_breaker(&mut upstream, at(0));
-    assert!(!upstream.stops_retries(at(1)));
+    assert!(!upstream.stops_retries(at(1), None));
     let held = go(&mut upstream, at(1));
     let (ticket, _) = queued(&mut upstream, at(1), &Ask::first(at(1)));
     let wake = end(&mut upstream, at(2), held, Outcome::Success);

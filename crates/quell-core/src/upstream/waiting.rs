@@ -50,7 +50,12 @@ impl Upstream {
             wake.push(Wake { ticket, result: Err(self.refuse(now, reason)) });
         }
         // With the breaker not closed nobody's turn will come: all are told at once.
-        let flush = self.breaker.applied(now) != State::Closed;
+        let flush = if self.has_keys() {
+            self.flush_by_key(now, wake);
+            false
+        } else {
+            self.breaker.applied(now) != State::Closed
+        };
         while !self.queue.is_empty() {
             let place = self.place(now);
             let next = match place {
@@ -60,13 +65,14 @@ impl Upstream {
                 Some(_) => self.queue.pop(now),
             };
             let Some((ticket, ask)) = next else { return };
-            let gates = self.gates(now, &ask).and_then(|state| {
+            let seat = self.seat(now, &ask);
+            let gates = self.gates(now, &ask, seat).and_then(|state| {
                 self.rate_allows(now, &ask)?;
                 Ok(state)
             });
             let result = match (gates, place) {
                 (Ok(State::Closed), Some(place)) => {
-                    let mut permit = self.send(now, &ask, place);
+                    let mut permit = self.send(now, &ask, place, seat);
                     self.take_rate(now, &mut permit);
                     Ok(permit)
                 }

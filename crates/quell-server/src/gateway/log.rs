@@ -94,8 +94,8 @@ const NAMES: [&str; KINDS] = [
 
 fn kind(change: &Change) -> usize {
     match change {
-        Change::BreakerOpened { .. } => 0,
-        Change::BreakerClosed => 1,
+        Change::BreakerOpened { .. } | Change::KeyOpened { .. } => 0,
+        Change::BreakerClosed | Change::KeyClosed { .. } => 1,
         Change::BudgetExhausted => 2,
         Change::BudgetRecovered => 3,
         Change::LimitMoved { .. } => 4,
