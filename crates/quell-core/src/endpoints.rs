@@ -11,6 +11,8 @@
 //! at most its share of the limit, and count as load when an endpoint is chosen, so a dead endpoint cannot
 //! starve the living.
 //!
+//! A ghost of a [pool](crate::pools) holds a slot of its pool as well, and gives it back when it ends, however it ends.
+//!
 //! An endpoint that fails several times in a row is *ejected* for a while, longer each time, as long as another one
 //! is left. A retry goes to an endpoint that its call has not tried yet, if there is one.
 //!
@@ -29,7 +31,11 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use crate::{Rng, Time, mode::Mode};
+use crate::{
+    Rng, Time,
+    mode::Mode,
+    pools::{Pool, Pools},
+};
 
 /// An endpoint that served this recently needs no probe.
 const SILENT: Duration = Duration::from_millis(500);
@@ -92,11 +98,19 @@ impl Tried {
     }
 }
 
+/// An attempt that nobody waits for any more.
+#[derive(Debug, Clone, Copy)]
+struct Ghost {
+    number: u64,
+    /// Whose slot it holds.
+    pool: Pool,
+}
+
 #[derive(Debug)]
 struct Endpoint {
     under_way: u32,
-    /// Numbers of the attempts that became ghosts, ascending.
-    ghosts: VecDeque<u64>,
+    /// The attempts that became ghosts, in the order they were sent.
+    ghosts: VecDeque<Ghost>,
     answered_at: Time,
     probed_at: Time,
     /// Failures in a row.
@@ -115,6 +129,7 @@ pub struct Endpoints {
     all: Vec<Endpoint>,
     ejection: Option<Ejection>,
     mode: Mode,
+    pools: Option<Box<Pools>>,
     under_way: u32,
     ghosts: usize,
     next: u64,
@@ -139,6 +154,7 @@ impl Endpoints {
             all: (0..count).map(|_| Endpoint::new(0, now)).collect(),
             ejection,
             mode: Mode::Enforce,
+            pools: None,
             under_way: 0,
             ghosts: 0,
             next: 0,
@@ -148,7 +164,11 @@ impl Endpoints {
     /// Takes on the number and the ejection of those just made. An index is to mean the same endpoint before and after, for
     /// as long as anything is under way there: those that stay keep their ghosts, what they have in hand and, within
     /// the new bound, their ejection. From those that go all comes back as before, and nothing stands there any more.
-    pub fn adopt(&mut self, fresh: Self, now: Time) {
+    pub fn adopt(&mut self, mut fresh: Self, now: Time) {
+        match &mut self.pools {
+            Some(own) => own.adopt(fresh.pools.as_deref()),
+            none => *none = fresh.pools.take(),
+        }
         self.ejection = fresh.ejection;
         let stay = self.count.min(fresh.count);
         self.count = fresh.count;
@@ -160,6 +180,9 @@ impl Endpoints {
         }
         self.all.extend(fresh.all.into_iter().skip(self.all.len()));
         self.ghosts = self.all.iter().map(|endpoint| endpoint.ghosts.len()).sum();
+        if let Some(pools) = &mut self.pools {
+            pools.set_endpoints(self.count, stay, self.all.len());
+        }
         let is_out = |endpoint: &Endpoint| endpoint.ejected_until > now;
         // One has to be left, whoever went.
         let most = match self.ejection {
@@ -172,6 +195,26 @@ impl Endpoints {
     /// Whether the ejected are left alone, or only counted.
     pub fn set_mode(&mut self, mode: Mode) {
         self.mode = mode;
+    }
+
+    /// Pools, for as many endpoints as there are, of which the ghosts will hold their slots as well.
+    pub fn set_pools(&mut self, pools: Option<Box<Pools>>) {
+        self.pools = pools;
+    }
+
+    /// The pools, if there are any.
+    pub fn pools(&self) -> Option<&Pools> {
+        self.pools.as_deref()
+    }
+
+    /// The pools, if there are any: an attempt of a pool is [sent](Pools::sent) and [done](Pools::done) there as well.
+    pub fn pools_mut(&mut self) -> Option<&mut Pools> {
+        self.pools.as_deref_mut()
+    }
+
+    /// Whether this pool holds as much as it may.
+    pub fn is_full(&self, pool: Pool) -> bool {
+        self.pools().is_some_and(|pools| pools.is_full(pool))
     }
 
     /// Attempts under way, ghosts not counted.
@@ -276,8 +319,8 @@ impl Endpoints {
         endpoint.ejected_until = now + length;
         if !self.mode.is_report() {
             // Nobody will ask it for a while: what stands there is of no use to know.
-            self.ghosts -= endpoint.ghosts.len();
-            endpoint.ghosts.clear();
+            let gone = endpoint.ghosts.len();
+            self.end_ghosts(index, gone);
         }
         true
     }
@@ -296,21 +339,38 @@ impl Endpoints {
         self.all.iter().position(due).map(|i| i as u16)
     }
 
+    /// The same, for a probe that is to take the place of a ghost of this pool.
+    pub fn due_in(&self, now: Time, every: Duration, pool: Pool) -> Option<u16> {
+        let pools = self.pools()?;
+        let due = |(i, e): (usize, &Endpoint)| pools.haunts(i, pool) && e.due_at(every) <= now;
+        self.all.iter().enumerate().position(due).map(|i| i as u16)
+    }
+
     /// When the next probe will be due, if any ghost stands.
     pub fn next_due(&self, every: Duration) -> Option<Time> {
         self.all.iter().filter(|e| !e.ghosts.is_empty()).map(|e| e.due_at(every)).min()
     }
 
-    /// A probe is about to be sent in place of the oldest ghost there.
-    pub fn probe(&mut self, endpoint: u16, now: Time) {
+    /// A probe by a call of this pool is about to be sent in place of the oldest ghost there.
+    pub fn probe(&mut self, endpoint: u16, pool: Pool, now: Time) {
         self.all[usize::from(endpoint)].probed_at = now;
-        self.displace(endpoint);
+        self.displace(endpoint, pool);
     }
 
-    /// Takes the place of the oldest ghost, if there is one.
-    pub fn displace(&mut self, endpoint: u16) {
-        if self.all[usize::from(endpoint)].ghosts.pop_front().is_some() {
+    /// Takes the place of the oldest ghost, if there is one; where the pool is full, of its own oldest.
+    pub fn displace(&mut self, endpoint: u16, pool: Pool) {
+        let index = usize::from(endpoint);
+        let own = match self.pools() {
+            Some(pools) if pools.is_full(pool) && pools.haunts(index, pool) => {
+                self.all[index].ghosts.iter().position(|ghost| ghost.pool == pool)
+            }
+            _ => None,
+        };
+        if let Some(ghost) = self.all[index].ghosts.remove(own.unwrap_or(0)) {
             self.ghosts -= 1;
+            if let Some(pools) = &mut self.pools {
+                pools.gone(index, ghost.pool);
+            }
         }
     }
 
@@ -332,26 +392,53 @@ impl Endpoints {
 
     /// Nobody waits for an attempt any more, but the endpoint may still be working on it.
     pub fn ghost(&mut self, endpoint: u16, number: u64) {
+        self.ghost_in(endpoint, number, Pool::NONE);
+    }
+
+    /// The same, for an attempt of a pool: it goes on holding its slot.
+    pub fn ghost_in(&mut self, endpoint: u16, number: u64, pool: Pool) {
         self.done(endpoint);
-        if usize::from(endpoint) >= self.count {
+        let index = usize::from(endpoint);
+        if index >= self.count {
+            if let Some(pools) = &mut self.pools {
+                pools.done(pool);
+            }
             return; // a reload took it away
         }
-        let ghosts = &mut self.all[usize::from(endpoint)].ghosts;
-        let place = ghosts.partition_point(|&other| other < number);
-        ghosts.insert(place, number);
+        if let Some(pools) = &mut self.pools {
+            pools.ghost(index, pool);
+        }
+        let ghosts = &mut self.all[index].ghosts;
+        let place = ghosts.partition_point(|other| other.number < number);
+        ghosts.insert(place, Ghost { number, pool });
         self.ghosts += 1;
         if ghosts.len() > MOST_GHOSTS {
-            self.displace(endpoint);
+            self.end_ghosts(index, 1);
         }
     }
 
     /// The endpoint answered attempt `number`: it has got past all that was sent before.
     #[inline]
     pub fn answered(&mut self, endpoint: u16, number: u64, now: Time) {
-        let endpoint = &mut self.all[usize::from(endpoint)];
-        endpoint.answered_at = now;
+        self.all[usize::from(endpoint)].answered_at = now;
         if self.ghosts > 0 {
-            self.ghosts -= endpoint.forget(number);
+            self.forget(usize::from(endpoint), number);
+        }
+    }
+
+    /// Ends the ghosts sent before `number`.
+    #[cold]
+    fn forget(&mut self, index: usize, number: u64) {
+        let gone = self.all[index].ghosts.partition_point(|ghost| ghost.number < number);
+        self.end_ghosts(index, gone);
+    }
+
+    /// Ends so many ghosts of an endpoint, the oldest.
+    fn end_ghosts(&mut self, index: usize, gone: usize) {
+        self.ghosts -= gone;
+        let ended = self.all[index].ghosts.drain(..gone);
+        if let Some(pools) = &mut self.pools {
+            ended.for_each(|ghost| pools.gone(index, ghost.pool));
         }
     }
 }
@@ -370,14 +457,6 @@ impl Endpoint {
         }
     }
 
-    /// Ends the ghosts sent before `number`, and answers how many there were.
-    #[cold]
-    fn forget(&mut self, number: u64) -> usize {
-        let gone = self.ghosts.partition_point(|&ghost| ghost < number);
-        self.ghosts.drain(..gone);
-        gone
-    }
-
     fn due_at(&self, every: Duration) -> Time {
         (self.answered_at + SILENT).max(self.probed_at + every)
     }
@@ -386,6 +465,7 @@ impl Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{in_flight::Limit, pools};
 
     const EVERY: Duration = Duration::from_millis(500);
 
@@ -437,7 +517,7 @@ mod tests {
         assert_eq!(endpoints.due(at(499), EVERY), None);
         assert_eq!(endpoints.next_due(EVERY), Some(at(500)));
         assert_eq!(endpoints.due(at(500), EVERY), Some(0));
-        endpoints.probe(0, at(500));
+        endpoints.probe(0, Pool::NONE, at(500));
         endpoints.sent(0);
         assert_eq!((endpoints.under_way(), endpoints.ghosts()), (1, 1));
         assert_eq!(endpoints.due(at(999), EVERY), None);
@@ -501,7 +581,35 @@ mod tests {
             endpoints.ghost(0, number);
         }
         assert_eq!(endpoints.ghosts(), MOST_GHOSTS);
-        assert_eq!(endpoints.all[0].ghosts[0], 11);
+        assert_eq!(endpoints.all[0].ghosts[0].number, 11);
+    }
+
+    #[test]
+    fn a_ghost_gives_its_pools_slot_back_however_it_ends() {
+        let (mut endpoints, pool) = (endpoints(2), Pool::of(0));
+        let spec = pools::Spec::of(&[5_000]).unwrap();
+        endpoints.set_pools(Pools::new(spec, Limit::Off, 2).unwrap());
+        let held = |endpoints: &Endpoints| {
+            let pool = endpoints.pools().unwrap().snapshot()[0].unwrap();
+            (pool.in_flight, pool.ghosts)
+        };
+        let haunt = |endpoints: &mut Endpoints, times| {
+            for _ in 0..times {
+                endpoints.pools_mut().unwrap().sent(pool);
+                let number = endpoints.sent(1);
+                endpoints.ghost_in(1, number, pool);
+            }
+        };
+        haunt(&mut endpoints, MOST_GHOSTS + 10);
+        assert_eq!(held(&endpoints), (0, MOST_GHOSTS as u32), "forgotten");
+        endpoints.probe(1, Pool::NONE, at(0));
+        assert_eq!(held(&endpoints), (0, MOST_GHOSTS as u32 - 1), "displaced");
+        let answered = endpoints.sent(1);
+        haunt(&mut endpoints, 3);
+        endpoints.answered(1, answered, at(0));
+        assert_eq!(held(&endpoints), (0, 3), "answered");
+        assert!(fail(&mut endpoints, 1, 5, at(0)));
+        assert_eq!(held(&endpoints), (0, 0), "ejected");
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub mod lint;
 pub mod mode;
 pub mod outcome;
 pub mod patience;
+pub mod pools;
 pub mod queue;
 pub mod reason;
 pub mod rng;

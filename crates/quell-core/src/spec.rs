@@ -24,6 +24,7 @@ use crate::{
     in_flight::{self, Limit},
     limiter,
     mode::Modes,
+    pools,
     queue::Order,
     throttle,
     time::nanos,
@@ -121,6 +122,8 @@ pub struct UpstreamSpec {
     pub breaker_keys: Option<usize>,
     /// How much may be under way.
     pub in_flight: Limit,
+    /// How much of that each kind of calls may hold.
+    pub pools: pools::Spec,
     /// How many may wait for a slot.
     pub queue: usize,
     /// Who of them goes first.
@@ -146,6 +149,7 @@ impl UpstreamSpec {
             breaker: breaker::Spec::default(),
             breaker_keys: None,
             in_flight: Limit::Off,
+            pools: pools::Spec::NONE,
             queue: 64,
             order: Order::AdaptiveLifo,
             endpoints: 1,
@@ -204,6 +208,9 @@ pub enum Invalid {
     /// See [`in_flight::Invalid`].
     #[error(transparent)]
     InFlight(#[from] in_flight::Invalid),
+    /// See [`pools::Invalid`].
+    #[error(transparent)]
+    Pools(#[from] pools::Invalid),
 }
 
 /// How one call behaves, valid.

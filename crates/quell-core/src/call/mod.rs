@@ -49,6 +49,7 @@ use crate::{
     budget::{Receipt, purse::Child},
     credit::{Credit, Retries, Sends},
     endpoints::Tried,
+    pools::Pool,
     queue::Ticket,
 };
 
@@ -79,6 +80,7 @@ pub struct Call {
     tried: Tried,
     cost: u32,
     key: Option<u64>,
+    pool: Pool,
     child: Child,
     repeatable: bool,
     replayable: bool,
@@ -119,6 +121,7 @@ impl Call {
             tried: Tried::NOWHERE,
             cost: 1,
             key: None,
+            pool: Pool::NONE,
             child: Child::NONE,
             repeatable: false,
             replayable: true,
@@ -168,6 +171,11 @@ impl Call {
     /// Whose breaker decides on it, where keys have one of their own: a hash of the shard it goes to, say.
     pub fn set_key(&mut self, key: u64) {
         self.key = Some(key);
+    }
+
+    /// Which pool of the upstream's slots its attempts hold.
+    pub fn set_pool(&mut self, pool: Pool) {
+        self.pool = pool;
     }
 
     /// Whether the request may safely reach the upstream twice.
@@ -378,6 +386,7 @@ impl Call {
             tried: self.tried,
             cost: self.cost,
             key: self.key,
+            pool: self.pool,
         }
     }
 

@@ -10,6 +10,7 @@ use crate::{
     in_flight::Known,
     keyed::Seat,
     mode::{Modes, WouldRefuse},
+    pools::{self, Pool},
     queue::Ticket,
 };
 
@@ -32,6 +33,8 @@ pub struct Ask {
     pub cost: u32,
     /// Whose breaker decides on it, where keys have one of their own; a shard's, say.
     pub key: Option<u64>,
+    /// Which pool's slot it would hold.
+    pub pool: Pool,
 }
 
 /// How important a call is: under pressure the less important waits, and is shed, first.
@@ -52,7 +55,17 @@ impl Ask {
         let priority = Priority::Default;
         let tried = Tried::NOWHERE;
         let (deadline, told) = (Time::MAX, false);
-        Self { since, attempt: 1, deadline, told, priority, tried, cost: 1, key: None }
+        Self {
+            since,
+            attempt: 1,
+            deadline,
+            told,
+            priority,
+            tried,
+            cost: 1,
+            key: None,
+            pool: Pool::NONE,
+        }
     }
 
     /// A retry stands behind the first attempts of its priority.
@@ -89,6 +102,8 @@ pub struct Permit {
     pub(super) since: Time,
     pub(super) number: u64,
     pub(super) endpoint: u16,
+    /// Whose slot it holds.
+    pub(super) pool: Pool,
     pub(super) pass: Pass,
     /// Where the pass is from, if from a key's own breaker.
     pub(super) seat: Seat,
@@ -132,6 +147,8 @@ pub struct Snapshot {
     pub limit: u32,
     /// Slots held for attempts that nobody waits for any more.
     pub ghosts: usize,
+    /// The pools, in the order they are written.
+    pub pools: [Option<pools::Snapshot>; pools::MOST],
     /// Calls waiting for a slot.
     pub queued: usize,
     /// How long callers are believed to wait.

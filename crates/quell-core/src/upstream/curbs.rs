@@ -1,14 +1,16 @@
 //! Curbs: the limits that most upstreams do without, kept out of the way of those that do.
 //!
 //! A rate limit protects an upstream that may be asked only so often. A throttle spares one that turns most requests
-//! down anyway. A breaker for each key keeps a dead shard from being everybody's. The first two are looked at before a slot is taken; the rate's token is taken when the attempt is sent, so
+//! down anyway. A breaker for each key keeps a dead shard from being everybody's, a pool for each kind of
+//! calls one that hangs. The first two are looked at before a slot is taken; the rate's token is taken when the attempt is sent, so
 //! whoever waits in the queue has not used it up.
 
-use super::{Admission, Ask, Permit, Release, Upstream};
+use super::{Admission, Ask, Permit, Place, Release, Upstream};
 use crate::{
     Fault, Outcome, Reason, Refusal, Rng, Time,
     breaker::{self, State},
     limiter::Limiter,
+    pools::Pool,
     spec::{Invalid, UpstreamSpec},
     throttle::Throttle,
 };
@@ -28,7 +30,8 @@ impl Curbs {
 
     /// `None` if the upstream has none of them.
     pub(super) fn new(spec: &UpstreamSpec, now: Time) -> Result<Option<Box<Self>>, Invalid> {
-        if spec.rate_limit.is_none() && spec.throttle.is_none() && spec.breaker_keys.is_none() {
+        let has_keys_or_pools = spec.breaker_keys.is_some() || !spec.pools.is_none();
+        if spec.rate_limit.is_none() && spec.throttle.is_none() && !has_keys_or_pools {
             return Ok(None);
         }
         let limiter = spec.rate_limit.map(|spec| Limiter::new(spec, now)).transpose()?;
@@ -135,11 +138,39 @@ impl Upstream {
             return Admission::No(refusal);
         }
         let seat = self.seat(now, ask);
-        let mut admission = self.admit_freely(now, ask, seat);
+        let mut admission = match self.gates(now, ask, seat) {
+            Err(refusal) => Admission::No(refusal),
+            Ok(State::HalfOpen) => self.admit_probe(now, ask, seat),
+            Ok(_) => match self.place_in(now, ask.pool) {
+                Err(refusal) => Admission::No(refusal),
+                Ok(Some(place)) => Admission::Go(self.send(now, ask, place, seat)),
+                Ok(None) => self.enqueue(now, ask),
+            },
+        };
         if let Admission::Go(permit) = &mut admission {
-            self.take_rate(now, permit);
+            self.charge(now, ask, permit);
         }
         admission
+    }
+
+    /// Where an attempt of this pool may go, if anywhere.
+    fn place_in(&mut self, now: Time, pool: Pool) -> Result<Option<Place>, Refusal> {
+        if self.endpoints.is_full(pool) {
+            self.place_in_full(now, pool).map(Some)
+        } else {
+            Ok(self.place(now))
+        }
+    }
+
+    /// The same for a pool that holds as much as it may: only in place of one of its own ghosts.
+    pub(super) fn place_in_full(&mut self, now: Time, pool: Pool) -> Result<Place, Refusal> {
+        if let Some(endpoint) = self.endpoints.due_in(now, self.probe_every(), pool) {
+            return Ok(Place::Ghost(endpoint));
+        }
+        if self.overlook_limit() {
+            return Ok(self.place_of_ghost(now).unwrap_or(Place::Free));
+        }
+        Err(self.refuse(now, Reason::InFlightFull))
     }
 
     /// The end of [`Upstream::judge`] where there is any of this.
@@ -161,6 +192,9 @@ impl Upstream {
     #[cold]
     pub(super) fn release_curbed(&mut self, now: Time, permit: &Permit, how: Release) {
         self.free_key(now, permit);
+        if let (Release::Done | Release::Unsent, Some(pools)) = (how, self.endpoints.pools_mut()) {
+            pools.done(permit.pool);
+        }
         if let (Release::Unsent, Some(curbs)) = (how, &mut self.curbs) {
             curbs.give_back(permit.number, permit.cost);
         }
@@ -174,7 +208,12 @@ impl Upstream {
         }
     }
 
-    pub(super) fn take_rate(&mut self, now: Time, permit: &mut Permit) {
+    /// Takes what an attempt that goes out needs: its slot in its pool, and of the rate limit.
+    pub(super) fn charge(&mut self, now: Time, ask: &Ask, permit: &mut Permit) {
+        if let Some(pools) = self.endpoints.pools_mut() {
+            pools.sent(ask.pool);
+            permit.pool = ask.pool;
+        }
         if let Some(curbs) = &mut self.curbs
             && !curbs.take(now, permit.cost)
         {
@@ -183,3 +222,7 @@ impl Upstream {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "pools_tests.rs"]
+mod pools_tests;

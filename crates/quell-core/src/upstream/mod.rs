@@ -45,6 +45,7 @@ use crate::{
     keyed::Seat,
     latency::Latency,
     mode::{Modes, WouldRefuse},
+    pools::{self, Pool, Pools},
     queue::{Queue, Ticket},
     spec::{Invalid, UpstreamSpec},
 };
@@ -85,6 +86,7 @@ impl Upstream {
         let in_flight = InFlight::new(spec.in_flight, per_try)?;
         let mut endpoints = Endpoints::new(spec.endpoints, spec.ejection, now)?;
         endpoints.set_mode(spec.modes.ejection);
+        endpoints.set_pools(Pools::new(spec.pools, spec.in_flight, spec.endpoints)?);
         Ok(Self {
             rng: Rng::new(seed),
             breaker: Breaker::new(spec.breaker, now)?,
@@ -134,12 +136,7 @@ impl Upstream {
         if self.curbs.is_some() {
             return self.admit_curbed(now, ask);
         }
-        self.admit_freely(now, ask, Seat::NOWHERE)
-    }
-
-    /// By the breaker at this seat, or by everybody's.
-    #[inline]
-    fn admit_freely(&mut self, now: Time, ask: &Ask, seat: Seat) -> Admission {
+        let seat = Seat::NOWHERE;
         match self.gates(now, ask, seat) {
             Err(refusal) => Admission::No(refusal),
             Ok(State::HalfOpen) => self.admit_probe(now, ask, seat),
@@ -185,7 +182,9 @@ impl Upstream {
         }
         match how {
             Release::Done | Release::Unsent => self.endpoints.done(permit.endpoint),
-            Release::Ghost => self.endpoints.ghost(permit.endpoint, permit.number),
+            Release::Ghost => {
+                self.endpoints.ghost_in(permit.endpoint, permit.number, permit.pool);
+            }
         }
         if !self.queue.is_empty() {
             self.grant(now, wake);
@@ -339,6 +338,7 @@ impl Upstream {
             in_flight: self.endpoints.under_way(),
             limit: self.in_flight.limit(),
             ghosts: self.endpoints.ghosts(),
+            pools: self.endpoints.pools().map_or([None; pools::MOST], Pools::snapshot),
             queued: self.queue.len(),
             patience: self.in_flight.patience(),
             known: self.in_flight.known(),
@@ -435,7 +435,7 @@ impl Upstream {
     #[cold]
     fn admit_probe(&mut self, now: Time, ask: &Ask, seat: Seat) -> Admission {
         let endpoint = self.endpoints.choose(now, ask.tried, &mut self.rng);
-        self.endpoints.displace(endpoint);
+        self.endpoints.displace(endpoint, ask.pool);
         Admission::Go(self.send_to(now, ask, endpoint, seat))
     }
 
@@ -445,7 +445,7 @@ impl Upstream {
             Place::Free => self.endpoints.choose(now, ask.tried, &mut self.rng),
             Place::Ghost(endpoint) => {
                 self.events.push(Event::GhostProbe { endpoint });
-                self.endpoints.probe(endpoint, now);
+                self.endpoints.probe(endpoint, ask.pool, now);
                 endpoint
             }
         };
@@ -459,7 +459,8 @@ impl Upstream {
             _ => self.take_key(now, seat),
         };
         let number = self.endpoints.sent(endpoint);
-        Permit { since: ask.since, number, endpoint, pass, seat, cost: ask.cost }
+        let pool = Pool::NONE; // until it has a slot there
+        Permit { since: ask.since, number, endpoint, pool, pass, seat, cost: ask.cost }
     }
 
     /// One ghost probe per ten replies' time, within reason.

@@ -12,6 +12,7 @@ use crate::{
     in_flight::Limit,
     limiter,
     mode::{Mode, Modes},
+    pools::{self, Pool},
     spec::UpstreamSpec,
     throttle,
     upstream::{
@@ -227,7 +228,8 @@ impl World {
                 let deadline = told.map_or(Time::MAX, |told| now + Duration::from_millis(told));
                 let attempt = 1 + u32::from(retry);
                 let told = told.is_some();
-                let ask = Ask { attempt, deadline, told, cost, ..Ask::first(now) };
+                let pool = Pool::of(u8::from(cost == 0));
+                let ask = Ask { attempt, deadline, told, cost, pool, ..Ask::first(now) };
                 match self.upstream.admit(now, &ask) {
                     Admission::Go(permit) => self.permits.push(permit),
                     Admission::Queued(..) => return Seen::Queued,
@@ -288,6 +290,7 @@ fn tight() -> UpstreamSpec {
     UpstreamSpec {
         budget: budget::tokens::Spec { max: 3, ..Default::default() }.into(),
         in_flight: Limit::Fixed(4),
+        pools: pools::Spec::of(&[2]).unwrap(),
         queue: 2,
         endpoints: 2,
         rate_limit: Some(limiter::Spec { per_second: 20.0, burst: 6 }),

@@ -6,12 +6,15 @@ use super::{
     tests::{PER_TRY, at, server_fault},
     *,
 };
-use crate::in_flight::Limit;
+use crate::{
+    in_flight::Limit,
+    pools::{Pool, Spec},
+};
 
 /// One random thing that a host may do.
 #[derive(Debug, Clone)]
 pub(super) enum Act {
-    Admit { retry: bool, told: Option<u64>, key: Option<u64> },
+    Admit { retry: bool, told: Option<u64>, key: Option<u64>, pool: u8 },
     Succeed(usize),
     Fail(usize),
     Unsent(usize),
@@ -22,8 +25,8 @@ pub(super) enum Act {
 
 pub(super) fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
-        4 => (any::<bool>(), prop::option::of(0..2_000u64), prop::option::of(0..4u64))
-            .prop_map(|(retry, told, key)| Act::Admit { retry, told, key }),
+        4 => (any::<bool>(), prop::option::of(0..2_000u64), prop::option::of(0..4u64), 0..4u8)
+            .prop_map(|(retry, told, key, pool)| Act::Admit { retry, told, key, pool }),
         2 => any::<usize>().prop_map(Act::Succeed),
         1 => any::<usize>().prop_map(Act::Fail),
         1 => any::<usize>().prop_map(Act::Unsent),
@@ -57,13 +60,14 @@ impl Host {
         let now = at(self.clock);
         let Self { upstream, permits, tickets, wake, .. } = self;
         match act {
-            Act::Admit { retry, told, key } => {
+            Act::Admit { retry, told, key, pool } => {
                 let deadline = told.map_or(Time::MAX, |told| at(self.clock + told));
                 let attempt = 1 + u32::from(retry);
                 let priority = [Priority::Sheddable, Priority::Default, Priority::Critical]
                     [(self.clock % 3) as usize];
                 let told = told.is_some();
-                let ask = Ask { attempt, deadline, told, priority, key, ..Ask::first(now) };
+                let pool = Pool::of(pool); // of which the last two are none
+                let ask = Ask { attempt, deadline, told, priority, key, pool, ..Ask::first(now) };
                 match upstream.admit(now, &ask) {
                     Admission::Go(permit) => permits.push(permit),
                     Admission::Queued(ticket, _) => tickets.push(ticket),
@@ -114,7 +118,9 @@ impl Host {
         }
         let snapshot = self.upstream.snapshot(at(self.clock));
         let waiting = snapshot.queued + self.upstream.shed.len();
-        snapshot.in_flight as usize == self.permits.len() && waiting == self.tickets.len()
+        snapshot.in_flight as usize == self.permits.len()
+            && waiting == self.tickets.len()
+            && pools_are_right(&snapshot, &self.permits)
     }
 
     /// Everything comes back; then one success per endpoint sweeps the ghosts away.
@@ -127,7 +133,7 @@ impl Host {
             assert!(self.is_whole());
             self.clock += 700;
             self.act(Act::Poll);
-            self.act(Act::Admit { retry: false, told: None, key: None });
+            self.act(Act::Admit { retry: false, told: None, key: None, pool: 7 });
             while !self.permits.is_empty() {
                 self.act(Act::Succeed(0));
             }
@@ -136,11 +142,19 @@ impl Host {
     }
 }
 
+/// Whether each pool holds a slot for each of its permits that is out, and no more ghosts than there are.
+fn pools_are_right(snapshot: &Snapshot, permits: &[Permit]) -> bool {
+    let pools = || snapshot.pools.iter().enumerate().filter_map(|(i, pool)| Some((i, (*pool)?)));
+    let out = |i| permits.iter().filter(|permit| permit.pool == Pool::of(i as u8)).count();
+    pools().all(|(i, pool)| pool.in_flight as usize == out(i))
+        && pools().map(|(_, pool)| pool.ghosts as usize).sum::<usize>() <= snapshot.ghosts
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(crate::testing::cases()))]
 
     /// P1, C4, T1: whatever happens in whatever order, on a clock that steps back now and then, no permit or ticket
-    /// is lost or doubled, the limit holds, and at most the allowed probes are out.
+    /// is lost or doubled, nor a slot of a pool, the limit holds, and at most the allowed probes are out.
     #[test]
     fn no_permit_or_ticket_is_lost_whatever_happens(
         acts in prop::collection::vec((act(), 0..400u64, 0..20u8), 1..200),
@@ -152,6 +166,7 @@ proptest! {
             queue: 4,
             endpoints: 1 + (seed % 3) as u16,
             breaker_keys: (seed % 5 > 1).then_some(2),
+            pools: if seed % 7 > 2 { Spec::of(&[limit, 1]).unwrap() } else { Spec::NONE },
             ..UpstreamSpec::gateway()
         };
         let mut host = Host::new(spec, seed);
@@ -163,5 +178,8 @@ proptest! {
         }
         let snapshot = host.come_to_rest();
         prop_assert_eq!((snapshot.in_flight, snapshot.ghosts, snapshot.queued), (0, 0, 0));
+        for pool in snapshot.pools.into_iter().flatten() {
+            prop_assert_eq!((pool.in_flight, pool.ghosts), (0, 0));
+        }
     }
 }

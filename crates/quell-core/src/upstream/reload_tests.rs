@@ -11,7 +11,7 @@ use crate::{
     budget::{self, purse::Child, tokens},
     endpoints::Ejection,
     in_flight::Limit,
-    limiter,
+    limiter, pools,
     queue::Order,
     throttle,
     upstream::{Admission, Ask, Release},
@@ -246,6 +246,7 @@ fn specs() -> impl Strategy<Value = UpstreamSpec> {
                 throttle,
                 ejection,
                 breaker_keys: (queue % 2 == 1).then_some(2),
+                pools: pools::Spec::of(&[1, 1, 1][..queue / 2]).unwrap(),
                 ..UpstreamSpec::library()
             }
         },

@@ -2,10 +2,11 @@
 
 use core::time::Duration;
 
-use super::{Admission, Ask, Place, Upstream, Wake};
+use super::{Admission, Ask, Permit, Place, Refusal, Upstream, Wake};
 use crate::{
     Reason, Time,
     breaker::State,
+    keyed::Seat,
     queue::{Entry, Pushed},
 };
 
@@ -71,16 +72,29 @@ impl Upstream {
                 Ok(state)
             });
             let result = match (gates, place) {
-                (Ok(State::Closed), Some(place)) => {
-                    let mut permit = self.send(now, &ask, place, seat);
-                    self.take_rate(now, &mut permit);
-                    Ok(permit)
-                }
+                (Ok(State::Closed), Some(place)) => self.grant_place(now, &ask, place, seat),
                 (Err(refusal), _) => Err(refusal),
                 (Ok(_), _) => Err(self.refuse(now, Reason::BreakerOpen)),
             };
             wake.push(Wake { ticket, result });
         }
+    }
+
+    /// Sends whoever passed every gate but that of its pool, which may have filled up since.
+    fn grant_place(
+        &mut self,
+        now: Time,
+        ask: &Ask,
+        place: Place,
+        seat: Seat,
+    ) -> Result<Permit, Refusal> {
+        let place = match self.endpoints.is_full(ask.pool) {
+            true => self.place_in_full(now, ask.pool)?,
+            false => place,
+        };
+        let mut permit = self.send(now, ask, place, seat);
+        self.charge(now, ask, &mut permit);
+        Ok(permit)
     }
 
     pub(super) fn next_wake(&self) -> Option<Time> {
