@@ -18,21 +18,14 @@
 //! # Ok::<_, quell_core::budget::Invalid>(())
 //! ```
 
-use super::{
-    Gauge, Invalid, Paid, TOKEN, invalid,
-    tokens::{self, Tokens},
-};
+use super::{Bucket, Gauge, Invalid, Paid, TOKEN, invalid, tokens::Tokens};
 use crate::{Fault, Reason, Time};
 
 /// A budget as written in a policy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spec {
-    /// Tokens the budget can hold.
-    pub max: u32,
-    /// Tokens earned by one success.
-    pub ratio: f64,
-    /// Tokens there are at the start; full unless said.
-    pub start: Option<u32>,
+    /// How many tokens, and what earns them.
+    pub bucket: Bucket,
     /// Weight of the newest attempt in the average.
     pub alpha: f64,
     /// Below this share of successes, retries need half a bucket.
@@ -41,7 +34,7 @@ pub struct Spec {
 
 impl Default for Spec {
     fn default() -> Self {
-        Self { max: 100, ratio: 0.2, start: None, alpha: 0.1, success_floor: 0.1 }
+        Self { bucket: Bucket::full(100, 0.2), alpha: 0.1, success_floor: 0.1 }
     }
 }
 
@@ -58,9 +51,8 @@ pub struct Adaptive {
 impl Adaptive {
     /// A budget at its start.
     pub fn new(spec: Spec, now: Time) -> Result<Self, Invalid> {
-        let Spec { max, ratio, start, .. } = spec;
         Ok(Self {
-            tokens: Tokens::new(tokens::Spec { max, ratio, start, ..Default::default() }, now)?,
+            tokens: Tokens::new(spec.bucket.into(), now)?,
             rate: 1.0,
             alpha: invalid::some_share(spec.alpha, Invalid::Alpha)?,
             success_floor: invalid::share(spec.success_floor, Invalid::SuccessFloor)?,

@@ -21,7 +21,7 @@
 
 use core::time::Duration;
 
-use super::{Invalid, PRICE, Spec, TOKEN, sampled};
+use super::{Bucket, Invalid, PRICE, Spec, TOKEN, failed_retry, sampled};
 
 /// How a budget is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,9 +44,9 @@ impl Division {
     fn part(self, fleet: Spec) -> Spec {
         match fleet {
             Spec::Tokens(mut spec) => {
-                spec.start = Some(self.start(spec.starts_at()));
+                let part = self.bucket(spec.bucket());
                 let least = spec.cost.dearest().div_ceil(PRICE);
-                spec.max = self.cap(spec.max).max(least);
+                (spec.max, spec.start) = (part.max.max(least), part.start);
                 // A trickle is a floor: a fleet of fifty drips fifty times as fast.
                 spec.refill = spec.refill.and_then(|every| every.checked_mul(self.instances));
                 if self.ephemeral {
@@ -55,15 +55,15 @@ impl Division {
                 Spec::Tokens(spec)
             }
             Spec::Grpc(mut spec) => {
-                (spec.max, spec.start) = self.bucket(spec.max, spec.start);
+                spec.bucket = self.bucket(spec.bucket);
                 Spec::Grpc(spec)
             }
             Spec::FailedRetry(mut spec) => {
-                (spec.max, spec.start) = self.bucket(spec.max, spec.start);
+                spec.bucket = self.bucket(spec.bucket);
                 Spec::FailedRetry(spec)
             }
             Spec::Adaptive(mut spec) => {
-                (spec.max, spec.start) = self.bucket(spec.max, spec.start);
+                spec.bucket = self.bucket(spec.bucket);
                 Spec::Adaptive(spec)
             }
             Spec::Ratio(mut spec) => {
@@ -91,8 +91,9 @@ impl Division {
         }
     }
 
-    fn bucket(self, max: u32, start: Option<u32>) -> (u32, Option<u32>) {
-        (self.cap(max), Some(self.start(start.unwrap_or(max))))
+    fn bucket(self, fleet: Bucket) -> Bucket {
+        let start = Some(self.start(fleet.starts_at()));
+        Bucket { max: self.cap(fleet.max), start, ..fleet }
     }
 
     fn cap(self, max: u32) -> u32 {
@@ -119,17 +120,20 @@ pub fn fleet_allows(
         Spec::Sampled(spec) => return fleet_allows(spec.inner, instances, seconds, successes),
         Spec::Tokens(spec) => {
             let trickle = spec.refill.map_or(0, |every| times(every, seconds));
-            let given = tokens(spec.starts_at()).saturating_add(trickle.saturating_mul(ONE));
+            let given =
+                tokens(spec.bucket().starts_at()).saturating_add(trickle.saturating_mul(ONE));
             (given, spec.ratio, spec.cost.cheapest().max(1).into())
         }
         // Every retry comes with a token's way down to half.
         Spec::Grpc(spec) => {
-            let half = tokens(spec.max) / 2;
-            (tokens(spec.start.unwrap_or(spec.max)).saturating_sub(half), spec.ratio, ONE)
+            let half = tokens(spec.bucket.max) / 2;
+            (tokens(spec.bucket.starts_at()).saturating_sub(half), spec.bucket.ratio, ONE)
         }
         // Every success may be that of a retry, which costs nothing then.
-        Spec::FailedRetry(spec) => (tokens(spec.start.unwrap_or(spec.max)), spec.ratio + 1.0, ONE),
-        Spec::Adaptive(spec) => (tokens(spec.start.unwrap_or(spec.max)), spec.ratio, ONE),
+        Spec::FailedRetry(failed_retry::Spec { bucket }) => {
+            (tokens(bucket.starts_at()), bucket.ratio + 1.0, ONE)
+        }
+        Spec::Adaptive(spec) => (tokens(spec.bucket.starts_at()), spec.bucket.ratio, ONE),
         Spec::Ratio(spec) => {
             let floor = (spec.floor * TOKEN as f64).round() as u128;
             (floor * u128::from(seconds), spec.ratio, ONE)

@@ -8,9 +8,9 @@
 //! successes earn another.
 //!
 //! ```
-//! use quell_core::{Fault, Time, budget::failed_retry::{FailedRetry, Spec}};
+//! use quell_core::{Fault, Time, budget::{Bucket, failed_retry::{FailedRetry, Spec}}};
 //!
-//! let (now, spec) = (Time::ZERO, Spec { max: 1, ..Spec::default() });
+//! let (now, spec) = (Time::ZERO, Spec { bucket: Bucket::full(1, 0.1) });
 //! let mut budget = FailedRetry::new(spec, now)?;
 //! let paid = budget.take(now, Fault::Server).unwrap();
 //! assert!(budget.take(now, Fault::Server).is_err());
@@ -19,26 +19,19 @@
 //! # Ok::<_, quell_core::budget::Invalid>(())
 //! ```
 
-use super::{
-    Gauge, Invalid, Paid,
-    tokens::{self, Tokens},
-};
+use super::{Bucket, Gauge, Invalid, Paid, tokens::Tokens};
 use crate::{Fault, Reason, Time};
 
 /// A budget as written in a policy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spec {
-    /// Tokens the budget can hold.
-    pub max: u32,
-    /// Tokens earned by one success: `0.1` means one more failed retry per ten successes.
-    pub ratio: f64,
-    /// Tokens there are at the start; full unless said.
-    pub start: Option<u32>,
+    /// How many tokens, and what earns them.
+    pub bucket: Bucket,
 }
 
 impl Default for Spec {
     fn default() -> Self {
-        Self { max: 10, ratio: 0.1, start: None }
+        Self { bucket: Bucket::full(10, 0.1) }
     }
 }
 
@@ -49,8 +42,7 @@ pub struct FailedRetry(Tokens);
 impl FailedRetry {
     /// A budget at its start.
     pub fn new(spec: Spec, now: Time) -> Result<Self, Invalid> {
-        let Spec { max, ratio, start } = spec;
-        Ok(Self(Tokens::new(tokens::Spec { max, ratio, start, ..tokens::Spec::default() }, now)?))
+        Ok(Self(Tokens::new(spec.bucket.into(), now)?))
     }
 
     /// Pays for one retry, or says why not.

@@ -19,26 +19,19 @@
 //! # Ok::<_, quell_core::budget::Invalid>(())
 //! ```
 
-use super::{
-    Gauge, Invalid, Paid, TOKEN,
-    tokens::{self, Tokens},
-};
+use super::{Bucket, Gauge, Invalid, Paid, TOKEN, tokens::Tokens};
 use crate::{Reason, Time};
 
 /// A budget as written in a policy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spec {
-    /// Tokens the budget can hold.
-    pub max: u32,
-    /// Tokens earned by one success.
-    pub ratio: f64,
-    /// Tokens there are at the start; full unless said.
-    pub start: Option<u32>,
+    /// How many tokens, and what earns them.
+    pub bucket: Bucket,
 }
 
 impl Default for Spec {
     fn default() -> Self {
-        Self { max: 10, ratio: 0.1, start: None }
+        Self { bucket: Bucket::full(10, 0.1) }
     }
 }
 
@@ -49,8 +42,7 @@ pub struct Grpc(Tokens);
 impl Grpc {
     /// A budget at its start.
     pub fn new(spec: Spec, now: Time) -> Result<Self, Invalid> {
-        let Spec { max, ratio, start } = spec;
-        Ok(Self(Tokens::new(tokens::Spec { max, ratio, start, ..tokens::Spec::default() }, now)?))
+        Ok(Self(Tokens::new(spec.bucket.into(), now)?))
     }
 
     /// Allows one retry, whose failure was charged before, or says why not.

@@ -26,6 +26,7 @@
 //! ```
 
 pub mod adaptive;
+mod bucket;
 pub mod divided;
 pub mod failed_retry;
 pub mod grpc;
@@ -40,6 +41,7 @@ mod spec;
 pub mod tokens;
 pub mod window;
 
+pub use bucket::Bucket;
 pub use divided::{Division, fleet_allows};
 pub use invalid::Invalid;
 pub use purse::{Purse, Receipt};

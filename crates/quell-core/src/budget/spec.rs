@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{adaptive, failed_retry, grpc, probabilistic, ratio, sampled, tokens, window};
+use super::{Bucket, adaptive, failed_retry, grpc, probabilistic, ratio, sampled, tokens, window};
 
 /// Which kind of budget, and its numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -72,6 +72,18 @@ impl Spec {
             Self::None => "none",
         }
     }
+
+    /// The tokens that are saved up, where the kind saves up any.
+    pub fn bucket(&self) -> Option<Bucket> {
+        match *self {
+            Self::Tokens(spec) => Some(spec.bucket()),
+            Self::Grpc(spec) => Some(spec.bucket),
+            Self::FailedRetry(spec) => Some(spec.bucket),
+            Self::Adaptive(spec) => Some(spec.bucket),
+            Self::Sampled(spec) => Self::from(spec.inner).bucket(),
+            _ => None,
+        }
+    }
 }
 
 /// What is in force, in a few words for people.
@@ -88,11 +100,11 @@ impl fmt::Display for Spec {
                 }
                 Ok(())
             }
-            Self::Grpc(spec) => {
-                write!(f, "grpc, {} tokens, {} per success", spec.max, spec.ratio)
+            Self::Grpc(grpc::Spec { bucket }) => {
+                write!(f, "grpc, {} tokens, {} per success", bucket.max, bucket.ratio)
             }
-            Self::FailedRetry(spec) => {
-                write!(f, "{} failed retries, {} per success", spec.max, spec.ratio)
+            Self::FailedRetry(failed_retry::Spec { bucket }) => {
+                write!(f, "{} failed retries, {} per success", bucket.max, bucket.ratio)
             }
             Self::Ratio(spec) => {
                 let (share, window, floor) = (spec.ratio * 100.0, spec.window, spec.floor);
@@ -102,8 +114,8 @@ impl fmt::Display for Spec {
                 let (share, window, first) = (spec.ratio * 100.0, spec.window, spec.bootstrap);
                 write!(f, "{share} % of successes in {window:?}, {first} without any")
             }
-            Self::Adaptive(spec) => {
-                write!(f, "adaptive, {} tokens, {} per success", spec.max, spec.ratio)
+            Self::Adaptive(adaptive::Spec { bucket, .. }) => {
+                write!(f, "adaptive, {} tokens, {} per success", bucket.max, bucket.ratio)
             }
             Self::Probabilistic(spec) => write!(f, "by chance, {} % of calls", spec.target * 100.0),
             Self::Sampled(spec) => {

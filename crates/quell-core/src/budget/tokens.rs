@@ -25,7 +25,7 @@
 
 use core::time::Duration;
 
-use super::{Gauge, Invalid, PRICE, Paid, TOKEN, invalid};
+use super::{Bucket, Gauge, Invalid, PRICE, Paid, TOKEN, invalid};
 use crate::{Fault, Reason, Time};
 
 /// A budget as written in a policy.
@@ -112,9 +112,9 @@ impl Spec {
         Self { max: 10, ratio: 0.0, refill: Some(Duration::from_secs(1)), ..Self::default() }
     }
 
-    /// Tokens there are at the start.
-    pub(super) fn starts_at(&self) -> u32 {
-        self.start.unwrap_or(self.max)
+    /// How many tokens, and what earns them.
+    pub const fn bucket(&self) -> Bucket {
+        Bucket { max: self.max, ratio: self.ratio, start: self.start }
     }
 }
 
@@ -141,8 +141,9 @@ impl Tokens {
         if spec.refill == Some(Duration::ZERO) {
             return Err(Invalid::Refill);
         }
-        if spec.starts_at() > spec.max {
-            return Err(Invalid::Start { start: spec.starts_at(), max: spec.max });
+        let start = spec.bucket().starts_at();
+        if start > spec.max {
+            return Err(Invalid::Start { start, max: spec.max });
         }
         let max = u64::from(spec.max) * TOKEN;
         let cost = spec.cost;
@@ -154,7 +155,7 @@ impl Tokens {
         }
         let pause_below = invalid::share(spec.pause_below, Invalid::PauseBelow)?;
         let threshold = (pause_below * max as f64).round() as u64;
-        let start = u64::from(spec.starts_at()) * TOKEN;
+        let start = u64::from(start) * TOKEN;
         let refill = spec.refill;
         Ok(Self { level: start, max, earned, start, threshold, cost, refill, refilled_at: now })
     }

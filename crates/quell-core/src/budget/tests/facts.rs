@@ -26,10 +26,11 @@ fn after_a_healthy_day_an_outage_is_refused_within_one_window() {
 /// G3.
 #[test]
 fn a_success_is_worth_its_ratio_and_not_a_whole_retry() {
+    let bucket = Bucket { max: 10, ratio: 0.1, start: Some(0) };
     let empty: [Spec; 5] = [
         tokens::Spec { start: Some(0), ..Default::default() }.into(),
-        failed_retry::Spec { start: Some(0), ..Default::default() }.into(),
-        adaptive::Spec { start: Some(0), ratio: 0.1, ..Default::default() }.into(),
+        failed_retry::Spec { bucket }.into(),
+        adaptive::Spec { bucket, ..Default::default() }.into(),
         ratio::Spec::default().into(),
         window::Spec { bootstrap: 0, ..Default::default() }.into(),
     ];
@@ -256,9 +257,9 @@ fn every_ratio_is_kept_within_a_hundredth() {
         let max = 30_000;
         let specs: [Spec; 6] = [
             tokens::Spec { max, ratio, start, ..Default::default() }.into(),
-            grpc::Spec { max: 20, ratio, start: Some(10) }.into(),
-            failed_retry::Spec { max, ratio, start }.into(),
-            adaptive::Spec { max, ratio, start, ..Default::default() }.into(),
+            grpc::Spec { bucket: Bucket { max: 20, ratio, start: Some(10) } }.into(),
+            failed_retry::Spec { bucket: Bucket { max, ratio, start } }.into(),
+            adaptive::Spec { bucket: Bucket { max, ratio, start }, ..Default::default() }.into(),
             ratio::Spec { ratio, ..Default::default() }.into(),
             window::Spec { ratio, bootstrap: 0, ..Default::default() }.into(),
         ];
@@ -358,7 +359,7 @@ fn nonsense_is_refused_with_the_field_and_the_fix() {
         tokens::Spec { pause_below: 1.1, ..Default::default() }.into(),
         tokens::Spec { cost: tokens::Cost::all(0), ..Default::default() }.into(),
         tokens::Spec { cost: tokens::Cost::all(2 * PRICE), max: 1, ..Default::default() }.into(),
-        grpc::Spec { max: 0, ..Default::default() }.into(),
+        grpc::Spec { bucket: Bucket::full(0, 0.1) }.into(),
         ratio::Spec { window: nothing, ..Default::default() }.into(),
         ratio::Spec { floor: f64::INFINITY, ..Default::default() }.into(),
         window::Spec { ratio: -0.1, ..Default::default() }.into(),

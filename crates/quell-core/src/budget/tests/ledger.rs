@@ -114,24 +114,15 @@ pub(super) fn breach(subject: &mut impl Subject, spec: Spec, acts: &[Act]) -> Op
 /// The rule of each kind, in whole tokens.
 fn check(spec: Spec, ledger: &[(Time, Entry)], now: Time) -> Option<String> {
     match spec {
-        Spec::Tokens(spec) => {
-            let start = spec.start.unwrap_or(spec.max);
-            flows(ledger, now, (start.into(), spec.max.into()), spec.ratio, spec.refill, false)
-        }
-        Spec::Adaptive(spec) => {
-            let start = spec.start.unwrap_or(spec.max);
-            flows(ledger, now, (start.into(), spec.max.into()), spec.ratio, None, false)
-        }
-        Spec::FailedRetry(spec) => {
-            let start = spec.start.unwrap_or(spec.max);
-            flows(ledger, now, (start.into(), spec.max.into()), spec.ratio, None, true)
-        }
-        Spec::Grpc(spec) => {
-            let half = f64::from(spec.max) / 2.0;
-            let start = f64::from(spec.start.unwrap_or(spec.max)) - half;
+        Spec::Tokens(spec) => saved(ledger, now, spec.bucket(), spec.refill, false),
+        Spec::Adaptive(spec) => saved(ledger, now, spec.bucket, None, false),
+        Spec::FailedRetry(spec) => saved(ledger, now, spec.bucket, None, true),
+        Spec::Grpc(grpc::Spec { bucket }) => {
+            let half = f64::from(bucket.max) / 2.0;
+            let start = f64::from(bucket.starts_at()) - half;
             // What is not sent was a failure all the same: nothing comes back.
             let ledger: Vec<_> = ledger.iter().copied().filter(|(_, e)| !is_back(e)).collect();
-            flows(&ledger, now, (start.max(0.0), half), spec.ratio, None, false)
+            flows(&ledger, now, (start.max(0.0), half), bucket.ratio, None, false)
         }
         Spec::Ratio(spec) => {
             let floor = spec.floor * spec.window.as_secs_f64() * 1.1;
@@ -145,6 +136,18 @@ fn check(spec: Spec, ledger: &[(Time, Entry)], now: Time) -> Option<String> {
         Spec::Probabilistic(_) | Spec::Unlimited => None,
         Spec::None => ledger.iter().any(|(_, e)| is_retry(e)).then(|| "retried".to_owned()),
     }
+}
+
+/// What a bucket allows.
+fn saved(
+    ledger: &[(Time, Entry)],
+    now: Time,
+    bucket: Bucket,
+    refill: Option<Duration>,
+    back_if_well: bool,
+) -> Option<String> {
+    let start_and_max = (bucket.starts_at().into(), bucket.max.into());
+    flows(ledger, now, start_and_max, bucket.ratio, refill, back_if_well)
 }
 
 fn is_retry(entry: &Entry) -> bool {

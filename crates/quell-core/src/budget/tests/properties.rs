@@ -50,9 +50,10 @@ fn ratios() -> impl Strategy<Value = f64> {
     (0..=200u32).prop_map(|percent| f64::from(percent) / 100.0)
 }
 
-/// A bucket's size and start.
-fn bucket() -> impl Strategy<Value = (u32, Option<u32>)> {
-    (1..30u32).prop_flat_map(|max| (Just(max), prop::option::of(0..=max)))
+fn buckets() -> impl Strategy<Value = Bucket> {
+    (1..30u32)
+        .prop_flat_map(|max| (Just(max), ratios(), prop::option::of(0..=max)))
+        .prop_map(|(max, ratio, start)| Bucket { max, ratio, start })
 }
 
 fn refill() -> impl Strategy<Value = Option<Duration>> {
@@ -63,16 +64,13 @@ fn refill() -> impl Strategy<Value = Option<Duration>> {
 pub(super) fn specs() -> impl Strategy<Value = Spec> {
     let lengths = || (1..200u64).prop_map(|tenths| Duration::from_millis(tenths * 100));
     let strict = prop_oneof![
-        2 => (bucket(), ratios(), refill(), 0..=4u8).prop_map(|((max, start), ratio, refill, quarters)| {
+        2 => (buckets(), refill(), 0..=4u8).prop_map(|(bucket, refill, quarters)| {
             let pause_below = f64::from(quarters) / 4.0;
-            tokens::Spec { max, start, ratio, refill, pause_below, ..Default::default() }.into()
+            tokens::Spec { refill, pause_below, ..bucket.into() }.into()
         }),
-        1 => (bucket(), ratios())
-            .prop_map(|((max, start), ratio)| grpc::Spec { max, start, ratio }.into()),
-        1 => (bucket(), ratios())
-            .prop_map(|((max, start), ratio)| failed_retry::Spec { max, start, ratio }.into()),
-        1 => (bucket(), ratios())
-            .prop_map(|((max, start), ratio)| adaptive::Spec { max, start, ratio, ..Default::default() }.into()),
+        1 => buckets().prop_map(|bucket| grpc::Spec { bucket }.into()),
+        1 => buckets().prop_map(|bucket| failed_retry::Spec { bucket }.into()),
+        1 => buckets().prop_map(|bucket| adaptive::Spec { bucket, ..Default::default() }.into()),
         2 => (ratios(), lengths(), 0..50u32)
             .prop_map(|(ratio, window, floor)| ratio::Spec { ratio, window, floor: f64::from(floor) / 10.0 }.into()),
         2 => (ratios(), lengths(), 0..10u32)

@@ -29,7 +29,7 @@ fn the_level_is_kept_in_tokens_and_the_totals_with_it() {
 /// X9.
 #[test]
 fn another_kind_starts_with_what_was_there_and_never_with_more_than_its_start() {
-    let grpc = grpc::Spec { max: 50, start: Some(30), ..Default::default() };
+    let grpc = grpc::Spec { bucket: Bucket { start: Some(30), ..Bucket::full(50, 0.1) } };
     let window = window::Spec { bootstrap: 7, ..Default::default() };
     for (spec, full, two) in [
         (grpc.into(), 30.0, 2.0),
@@ -108,7 +108,7 @@ fn a_receipt_from_before_gives_back_what_was_paid_and_no_more() {
     let usual = Spec::default();
     for (was, is, back) in [
         (usual, tokens::Spec { max: 200, ..Default::default() }.into(), 1.0),
-        (usual, failed_retry::Spec { max: 200, ..Default::default() }.into(), 1.0),
+        (usual, failed_retry::Spec { bucket: Bucket::full(200, 0.1) }.into(), 1.0),
         (cheap.into(), usual, 0.001),
         (cheap.into(), window.into(), 0.0),
         (Spec::Unlimited, usual, 0.0),
@@ -188,11 +188,12 @@ fn acts() -> impl Strategy<Value = (Spec, Vec<Act>)> {
 fn prices(spec: Spec) -> Option<(u64, u64)> {
     let (ratio, cost) = match spec {
         Spec::Tokens(spec) => (spec.ratio, spec.cost.dearest()),
-        Spec::Grpc(grpc::Spec { ratio, .. })
-        | Spec::FailedRetry(failed_retry::Spec { ratio, .. })
-        | Spec::Ratio(ratio::Spec { ratio, .. })
-        | Spec::Window(window::Spec { ratio, .. })
-        | Spec::Adaptive(adaptive::Spec { ratio, .. }) => (ratio, PRICE),
+        Spec::Grpc(grpc::Spec { bucket })
+        | Spec::FailedRetry(failed_retry::Spec { bucket })
+        | Spec::Adaptive(adaptive::Spec { bucket, .. }) => (bucket.ratio, PRICE),
+        Spec::Ratio(ratio::Spec { ratio, .. }) | Spec::Window(window::Spec { ratio, .. }) => {
+            (ratio, PRICE)
+        }
         Spec::Sampled(spec) => return prices(spec.inner.into()),
         Spec::Probabilistic(_) | Spec::Unlimited | Spec::None => return None,
     };
