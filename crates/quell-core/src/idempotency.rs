@@ -210,6 +210,11 @@ impl Rules {
         Ok(Self(spec))
     }
 
+    /// How long a key is remembered.
+    pub const fn ttl(&self) -> Duration {
+        self.0.ttl
+    }
+
     /// Whether a key is remembered for as long as somebody may still repeat its request; else warn at the start.
     pub fn outlives(&self, horizon: Duration) -> bool {
         self.0.ttl > horizon

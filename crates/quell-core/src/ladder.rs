@@ -180,9 +180,11 @@ impl Ladder {
         &self.tiers
     }
 
-    /// The longest that an event can wait in all before it is a dead letter, deferrals apart.
+    /// The longest that an event can wait in all before it is a dead letter, deferrals apart: on each tier its delay, or
+    /// what a handler may ask for if that is longer.
     pub fn horizon(&self) -> Duration {
-        self.tiers.iter().fold(Duration::ZERO, |sum, &delay| sum.saturating_add(delay))
+        let longest = |&delay: &Duration| delay.max(self.hint_cap);
+        self.tiers.iter().map(longest).fold(Duration::ZERO, Duration::saturating_add)
     }
 
     /// Where an event goes after this outcome. Failures are counted in its state.

@@ -50,3 +50,6 @@ pub use rng::Rng;
 pub use spec::Policy;
 pub use time::{Stamp, Time};
 pub use upstream::{Admission, Ask, Permit, Priority, Refusal, Release, Snapshot, Upstream, Wake};
+
+#[cfg(test)]
+mod invalid_tests;

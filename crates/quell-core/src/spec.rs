@@ -18,7 +18,8 @@ use core::time::Duration;
 
 use crate::{
     backoff::{self, Backoff},
-    breaker, budget,
+    breaker,
+    budget::{self, tokens},
     endpoints::{self, Ejection},
     hedge::Hedge,
     in_flight::{self, Limit},
@@ -164,6 +165,16 @@ impl UpstreamSpec {
     pub fn gateway() -> Self {
         Self { in_flight: Limit::Adaptive { ceiling: 4096 }, ..Self::library() }
     }
+
+    /// For calls to language models: retries pause below half a budget, which refills by the second.
+    pub fn llm() -> Self {
+        Self { budget: tokens::Spec::llm().into(), ..Self::gateway() }
+    }
+
+    /// For work that nobody waits for: so much of it at a time.
+    pub fn background() -> Self {
+        Self { in_flight: Limit::Fixed(64), ..Self::library() }
+    }
 }
 
 /// Why a spec is not a policy. The message names the field, the value and the fix.
@@ -277,11 +288,41 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Time, Upstream};
 
+    /// The table of defaults in the documentation.
     #[test]
-    fn presets_are_valid() {
-        for spec in [PolicySpec::library(), PolicySpec::gateway()] {
-            Policy::new(spec).unwrap();
+    fn presets_are_valid_and_those_of_the_table() {
+        let ms = Duration::from_millis;
+        let policies = [
+            (PolicySpec::library(), 3, [100, 20_000, 30_000, 10_000, 30_000]),
+            (PolicySpec::gateway(), 2, [50, 1_000, 15_000, 5_000, 30_000]),
+            (PolicySpec::llm(), 3, [200, 30_000, 600_000, 60_000, 120_000]),
+            (PolicySpec::background(), 6, [1_000, 30_000, 600_000, 30_000, 120_000]),
+        ];
+        for (spec, attempts, [base, cap, total, per_try, hint]) in policies {
+            let policy = Policy::new(spec).unwrap();
+            assert_eq!(spec.attempts, attempts);
+            assert_eq!((spec.backoff.base, spec.backoff.cap), (ms(base), ms(cap)));
+            assert_eq!((policy.timeout(), policy.per_try()), (ms(total), ms(per_try)));
+            assert_eq!(spec.hint_cap, ms(hint));
+            assert_eq!(spec.backoff.jitter, backoff::Jitter::Full);
+            assert_eq!(spec.backoff.shape, backoff::Shape::Exponential { factor: 2.0 });
+        }
+        let budget = tokens::Spec { max: 100, ratio: 0.1, ..tokens::Spec::default() };
+        let llm = tokens::Spec { refill: Some(ms(1_000)), pause_below: 0.5, ..budget };
+        let adaptive = Limit::Adaptive { ceiling: 4096 };
+        let upstreams = [
+            (UpstreamSpec::library(), budget, Limit::Off),
+            (UpstreamSpec::gateway(), budget, adaptive),
+            (UpstreamSpec::llm(), llm, adaptive),
+            (UpstreamSpec::background(), budget, Limit::Fixed(64)),
+        ];
+        for (spec, budget, in_flight) in upstreams {
+            assert_eq!(spec.budget, budget.into());
+            assert_eq!((spec.in_flight, spec.queue), (in_flight, 64));
+            assert_eq!(spec.breaker, breaker::Spec::default());
+            Upstream::new(spec, ms(10_000), 1, Time::ZERO).unwrap();
         }
     }
 

@@ -4,7 +4,7 @@
 //! matter follow from the policy alone: how many sends, how long a caller can wait, how much more load, and
 //! whether a service at a given utilisation heals from it.
 //!
-//! **How.** A retry storm heals if `w · ρ < 1`, where ρ is the utilisation without retries and `w` the load
+//! **How.** [`worst`] says all of it for one route. A retry storm heals if `w · ρ < 1`, where ρ is the utilisation without retries and `w` the load
 //! multiplier under failure: with independent failures of probability `f` it is `1 + f + … + f^(attempts−1)`,
 //! and a budget that pays `ratio` retries per success holds it to `1 + ratio`. Along a chain the attempts multiply,
 //! unless a credit makes them a sum.
@@ -18,10 +18,95 @@
 //! let budgeted = Load { budget: Some(0.1), ..naive };
 //! assert!(budgeted.heals(0.83));                    // 1.1 × 0.83 < 1
 //! ```
+//!
+//! What a budget gives whatever succeeds (a floor, a trickle) is a share of the load only when the load is known, and
+//! every process gives it once more.
 
 use core::time::Duration;
 
-use crate::Policy;
+use crate::{
+    Policy,
+    breaker::Mode,
+    budget::{self, fleet_allows},
+    spec::UpstreamSpec,
+};
+
+/// Seconds over which what comes with time is averaged.
+const LONG: u32 = 3_600;
+/// Successes over which what they earn is averaged.
+const MANY: u32 = 1_000_000;
+
+/// What is known of a service and its callers, beside what is written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Given {
+    /// Processes that call it, each with a budget of its own.
+    pub instances: u32,
+    /// Requests per second without retries, if known.
+    pub load: Option<f64>,
+    /// Requests per second that it can serve, if known.
+    pub capacity: Option<f64>,
+    /// The share of attempts that fail.
+    pub failure_rate: f64,
+    /// How long the outage lasts in which nothing succeeds.
+    pub outage: Duration,
+    /// How soon it answers when it is well.
+    pub reply: Duration,
+}
+
+impl Default for Given {
+    /// One process, a minute in which everything fails, and nothing known of the service.
+    fn default() -> Self {
+        Self {
+            instances: 1,
+            load: None,
+            capacity: None,
+            failure_rate: 1.0,
+            outage: Duration::from_secs(60),
+            reply: Duration::from_millis(100),
+        }
+    }
+}
+
+/// A route's worst day.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Worst {
+    /// Most sends per call.
+    pub attempts: u32,
+    /// The longest a caller can wait for the head of an answer.
+    pub latency: Duration,
+    /// Sends per call at the given rate of failures, once what was saved up is spent.
+    pub load: f64,
+    /// `w · ρ`: from 1 on the service does not heal by itself. `None` if load or capacity are not known.
+    pub w_rho: Option<f64>,
+    /// Retries that all processes allow together in an outage; `None` if their budget bounds no number.
+    pub fleet: Option<u64>,
+    /// How much later than the service the breaker lets everybody return.
+    pub added_recovery: Duration,
+}
+
+/// What a route can do on its worst day.
+pub fn worst(policy: &Policy, upstream: &UpstreamSpec, given: &Given) -> Worst {
+    let load = Load::of(policy, upstream.budget, given);
+    let (instances, outage) = (given.instances, given.outage.as_secs());
+    Worst {
+        attempts: policy.attempts(),
+        latency: latency(policy),
+        load: load.multiplier(given.failure_rate),
+        w_rho: given.utilisation().map(|utilisation| load.w_rho(utilisation)),
+        fleet: fleet_allows(upstream.budget, instances, outage, 0),
+        added_recovery: match upstream.breaker.mode {
+            Mode::Enforce => upstream.breaker.added_recovery(given.reply),
+            _ => Duration::ZERO, // nothing waits for it
+        },
+    }
+}
+
+impl Given {
+    /// How much of what it can do a service has to do, without retries.
+    pub fn utilisation(&self) -> Option<f64> {
+        Some(self.load? / self.capacity.filter(|&capacity| capacity > 0.0)?)
+    }
+}
 
 /// What multiplies the load.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,6 +118,23 @@ pub struct Load {
 }
 
 impl Load {
+    /// Of a policy and the budget that its callers share.
+    pub fn of(policy: &Policy, budget: budget::Spec, given: &Given) -> Self {
+        let attempts = policy.attempts();
+        let allows = |instances, seconds, successes| {
+            fleet_allows(budget, instances, seconds, successes).map(|retries| retries as f64)
+        };
+        let Some(at_once) = allows(1, 0, 0) else {
+            return Self { attempts, budget: by_chance(budget) };
+        };
+        let earned = (allows(1, 0, MANY.into()).unwrap_or(at_once) - at_once) / f64::from(MANY);
+        let all_at_once = allows(given.instances, 0, 0).unwrap_or(0.0);
+        let floor = (allows(given.instances, LONG.into(), 0).unwrap_or(0.0) - all_at_once)
+            / f64::from(LONG);
+        let share = given.load.filter(|&load| load > 0.0).map_or(0.0, |load| floor / load);
+        Self { attempts, budget: Some(earned + share) }
+    }
+
     /// Sends per call if each fails with this probability, whatever the others did.
     pub fn multiplier(&self, failure_rate: f64) -> f64 {
         let f = failure_rate.clamp(0.0, 1.0);
@@ -61,6 +163,16 @@ impl Load {
     }
 }
 
+/// Retries per first attempt where chance decides: `target` of all attempts are retries.
+fn by_chance(budget: budget::Spec) -> Option<f64> {
+    match budget.deciding() {
+        budget::Spec::Probabilistic(spec) if spec.target < 1.0 => {
+            Some(spec.target / (1.0 - spec.target))
+        }
+        _ => None,
+    }
+}
+
 /// The longest a caller can wait for the head of an answer: all attempts, all waits, within the timeout.
 pub fn latency(policy: &Policy) -> Duration {
     let attempts = policy.attempts();
@@ -85,62 +197,12 @@ pub fn chain_with_credit(edge_attempts: u32, widest_fan_out: u32) -> u64 {
     1 + credit * u64::from(widest_fan_out.max(1))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::spec::PolicySpec;
-
-    #[test]
-    fn independent_failures_add_up_as_a_geometric_sum() {
-        let load = Load { attempts: 4, budget: None };
-        for (f, expected) in [(0.0, 1.0), (0.01, 1.010_101), (0.1, 1.111), (0.5, 1.875), (1.0, 4.0)]
-        {
-            let got = load.multiplier(f);
-            assert!((got - expected).abs() < 1e-9, "f = {f}: {got}, expected {expected}");
-        }
-    }
-
-    #[test]
-    fn a_budget_bounds_the_multiplier_however_many_attempts() {
-        let load = Load { attempts: u32::MAX, budget: Some(0.1) };
-        assert_eq!(load.multiplier(1.0), 1.1);
-        assert!(load.multiplier(0.999_999_999) <= 1.1);
-        assert_eq!(Load { attempts: u32::MAX, budget: None }.multiplier(1.0), f64::from(u32::MAX));
-    }
-
-    #[test]
-    fn the_healing_rule_is_the_published_one() {
-        let naive = Load { attempts: 4, budget: None };
-        assert!(naive.heals(0.249) && !naive.heals(0.25));
-        let budgeted = Load { attempts: 4, budget: Some(0.1) };
-        assert!(budgeted.heals(0.909) && !budgeted.heals(0.91));
-    }
-
-    #[test]
-    fn chains_multiply_and_credit_makes_them_a_sum() {
-        for (chain_of, expected) in
-            [(&[3, 3, 3][..], 27), (&[3; 4], 81), (&[4, 4, 4], 64), (&[3; 5], 243), (&[], 1)]
-        {
-            assert_eq!(chain(chain_of), expected);
-        }
-        assert_eq!(chain_with_credit(3, 1), 3);
-        assert_eq!(chain_with_credit(3, 4), 9);
-        assert_eq!(chain(&[u32::MAX; 9]), u64::MAX);
-    }
-
-    #[test]
-    fn latency_is_all_attempts_and_waits_but_never_beyond_the_timeout() {
-        let spec = PolicySpec {
-            attempts: 3,
-            timeout: Duration::from_secs(30),
-            per_try_timeout: Some(Duration::from_secs(2)),
-            ..PolicySpec::library()
-        };
-        // 3 × 2 s, and waits of up to 100 and 200 ms.
-        assert_eq!(latency(&Policy::new(spec).unwrap()), Duration::from_millis(6_300));
-        let endless = PolicySpec { attempts: u32::MAX, timeout: Duration::MAX, ..spec };
-        assert!(latency(&Policy::new(endless).unwrap()) > Duration::from_secs(86_400 * 365));
-        let short = PolicySpec { timeout: Duration::from_secs(5), ..spec };
-        assert_eq!(latency(&Policy::new(short).unwrap()), Duration::from_secs(5));
-    }
+/// Sends per request at the last service of a chain in which every layer retries on its own. Where only the edge
+/// retries, or its credit is handed down, the edge's own is all there is.
+pub fn chain_load(layers: &[Load], failure_rate: f64) -> f64 {
+    layers.iter().map(|layer| layer.multiplier(failure_rate)).product()
 }
+
+#[cfg(test)]
+#[path = "worst_tests.rs"]
+mod tests;

@@ -327,4 +327,4 @@ impl Budget {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

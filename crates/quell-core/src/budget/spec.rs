@@ -75,13 +75,29 @@ impl Spec {
 
     /// The tokens that are saved up, where the kind saves up any.
     pub fn bucket(&self) -> Option<Bucket> {
-        match *self {
+        match self.deciding() {
             Self::Tokens(spec) => Some(spec.bucket()),
             Self::Grpc(spec) => Some(spec.bucket),
             Self::FailedRetry(spec) => Some(spec.bucket),
             Self::Adaptive(spec) => Some(spec.bucket),
-            Self::Sampled(spec) => Self::from(spec.inner).bucket(),
             _ => None,
+        }
+    }
+
+    /// Tokens, or retries, that one success earns, where the kind says so.
+    pub fn ratio(&self) -> Option<f64> {
+        match self.deciding() {
+            Self::Ratio(spec) => Some(spec.ratio),
+            Self::Window(spec) => Some(spec.ratio),
+            other => other.bucket().map(|bucket| bucket.ratio),
+        }
+    }
+
+    /// The budget that is asked in the end: of a sampled one that inside it, else itself.
+    pub fn deciding(&self) -> Self {
+        match *self {
+            Self::Sampled(spec) => spec.inner.into(),
+            other => other,
         }
     }
 }

@@ -16,7 +16,7 @@ fn at(ms: u64) -> Time {
 }
 
 /// Every kind with its usual numbers.
-fn kinds() -> Vec<Spec> {
+pub(crate) fn kinds() -> Vec<Spec> {
     vec![
         tokens::Spec::default().into(),
         tokens::Spec::llm().into(),
