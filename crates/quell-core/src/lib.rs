@@ -52,4 +52,6 @@ pub use time::{Stamp, Time};
 pub use upstream::{Admission, Ask, Permit, Priority, Refusal, Release, Snapshot, Upstream, Wake};
 
 #[cfg(test)]
+mod composition_tests;
+#[cfg(test)]
 mod invalid_tests;

@@ -12,7 +12,7 @@ use http::Response;
 use http_body_util::{BodyExt, Full};
 use kit::*;
 use quell::core::in_flight::Limit;
-use quell_server::gateway::Config;
+use quell_server::gateway::{Config, Running};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -204,14 +204,19 @@ async fn a_kept_connection_that_the_upstream_closed_costs_no_attempt_and_fails_n
     }
 }
 
-#[tokio::test]
-async fn the_breaker_opens_and_refuses_with_retry_after_and_closes_again() {
+/// An upstream that answers with 500 until it is told to be well.
+async fn breakable() -> (Fake, Arc<AtomicBool>) {
     let broken = Arc::new(AtomicBool::new(true));
     let is_broken = Arc::clone(&broken);
     let upstream = Fake::start(move |_, _| {
         answer(if is_broken.load(Ordering::SeqCst) { 500 } else { 200 }, "x")
-    })
-    .await;
+    });
+    (upstream.await, broken)
+}
+
+#[tokio::test]
+async fn the_breaker_opens_and_refuses_with_retry_after_and_closes_again() {
+    let (upstream, broken) = breakable().await;
     let gateway = gateway(upstream.addr);
     let refused = loop {
         let reply = post(gateway.addr(), "/", "x").await;
@@ -278,4 +283,35 @@ async fn a_told_deadline_shortens_ours_and_is_passed_on_shrunk() {
     let reply = send(gateway.addr(), longer.body(Full::<Bytes>::default()).unwrap()).await;
     assert_eq!((reply.status.as_u16(), reply.header("quell-attempts")), (504, Some("0")));
     assert_eq!(upstream.seen().len(), 1);
+}
+
+/// C12: all three gauges of one scrape.
+async fn states(gateway: &Running) -> [String; 3] {
+    let text = get(gateway.admin_addr(), "/metrics").await;
+    ["closed", "open", "half_open"].map(|word| {
+        let name = format!("quell_breaker_state{{upstream=\"default\",state=\"{word}\"}} ");
+        let found: Vec<_> =
+            text.text().lines().filter_map(|line| line.strip_prefix(&name)).collect();
+        assert_eq!(found.len(), 1, "each state once: {word}");
+        found[0].to_owned()
+    })
+}
+
+/// C12.
+#[tokio::test]
+async fn the_breakers_gauges_clear_the_old_state() {
+    let (upstream, broken) = breakable().await;
+    let gateway = gateway(upstream.addr);
+    assert_eq!(states(&gateway).await, ["1", "0", "0"]);
+    while post(gateway.addr(), "/", "x").await.status == 500 {}
+    let opened = states(&gateway).await;
+    // On a slow machine its open time may be over by now: then it waits for a probe.
+    assert!([["0", "1", "0"], ["0", "0", "1"]].iter().any(|state| opened == *state), "{opened:?}");
+    until("it waits for a probe", || async { states(&gateway).await == ["0", "0", "1"] }).await;
+    broken.store(false, Ordering::SeqCst);
+    until("it closes", || async {
+        post(gateway.addr(), "/", "x").await;
+        states(&gateway).await == ["1", "0", "0"]
+    })
+    .await;
 }

@@ -430,3 +430,35 @@ fn chain_credit_stops_retries_before_the_budget_is_asked() {
         assert_eq!(world.tokens(at(0)), 100, "nothing was paid");
     }
 }
+
+/// B6: the counters of a call and of its waits hold to the last number there is.
+#[test]
+fn two_to_the_thirty_second_attempts_overflow_nothing() {
+    let policy = PolicySpec { attempts: u32::MAX, ..PolicySpec::library() };
+    let spec = UpstreamSpec { budget: crate::budget::Spec::Unlimited, ..UpstreamSpec::library() };
+    let mut world = World::new(policy, spec);
+    let mut call = world.call(at(0));
+    call.attempts = u32::MAX - 2;
+    let mut step = world.step(&mut call, at(0), Input::Start);
+    for attempt in [u32::MAX - 1, u32::MAX] {
+        let send = sends(step);
+        assert_eq!(send.attempt, attempt);
+        call.sent(send.slot);
+        let input = Input::Ended { slot: send.slot, outcome: Outcome::Failed(BROKEN) };
+        step = world.step(&mut call, at(0), input);
+        if attempt < u32::MAX {
+            let until = sleeps(step);
+            step = world.step(&mut call, until, Input::Woke);
+        }
+    }
+    assert_eq!(finishes(step), (Answer::This, Some(Reason::AttemptsSpent)));
+    assert_eq!(call.attempts(), u32::MAX);
+}
+
+#[test]
+fn a_call_says_when_it_is_over() {
+    let mut world = World::with_budget(100);
+    assert_eq!(world.call(at(7)).deadline(), Time::MAX, "it has not begun");
+    let (call, _) = world.start(at(7));
+    assert_eq!(call.deadline(), at(7) + world.policy.timeout());
+}
