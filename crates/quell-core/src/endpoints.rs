@@ -309,7 +309,7 @@ impl Endpoints {
             endpoint.ejections = 0;
             return false;
         }
-        endpoint.failures += 1;
+        endpoint.failures = endpoint.failures.saturating_add(1);
         if endpoint.failures < ejection.after || endpoint.ejected_until > now || !another_is_left {
             return false;
         }
@@ -668,5 +668,23 @@ mod tests {
             let message = Endpoints::new(count, Some(ejection), at(0)).unwrap_err().to_string();
             assert!(message.contains("write"), "{message}");
         }
+    }
+
+    #[test]
+    fn an_answer_ends_what_was_sent_before_it_and_nothing_else() {
+        let mut endpoints = endpoints(1);
+        let numbers = [0; 3].map(|endpoint| endpoints.sent(endpoint));
+        numbers.iter().for_each(|&number| endpoints.ghost(0, number));
+        endpoints.answered(0, numbers[1], at(0));
+        assert_eq!(endpoints.ghosts(), 2);
+    }
+
+    #[test]
+    fn failures_without_end_are_counted_to_the_end_of_the_counter() {
+        let mut endpoints = endpoints(2);
+        endpoints.all[1].ejected_until = Time::MAX;
+        endpoints.all[0].failures = u32::MAX;
+        assert!(!endpoints.judge(0, Some(false), at(0)), "the last one is never ejected");
+        assert_eq!(endpoints.all[0].failures, u32::MAX);
     }
 }

@@ -389,4 +389,15 @@ mod tests {
             assert!(message.starts_with("in_flight.") && message.contains("write"), "{message}");
         }
     }
+
+    #[test]
+    fn a_bucket_closes_at_half_a_second_and_twenty_replies_and_not_before() {
+        let last = |replies: u32, nanos: u64| {
+            let mut limit = adaptive();
+            (1..replies).for_each(|_| assert!(!limit.served(Time::ZERO, Duration::ZERO)));
+            limit.served(Time::from_nanos(nanos), Duration::ZERO)
+        };
+        assert!(last(20, BUCKET));
+        assert!(!last(20, BUCKET - 1) && !last(19, BUCKET));
+    }
 }

@@ -376,3 +376,25 @@ fn nonsense_is_refused_with_the_field_and_the_fix() {
     }
     kinds().into_iter().for_each(|spec| assert!(Budget::new(spec, at(0)).is_ok()));
 }
+
+/// What stands in a policy and on a page.
+#[test]
+fn every_kind_has_its_word_and_says_what_is_in_force() {
+    let said: Vec<_> = kinds().iter().map(|spec| format!("{}: {spec}", spec.kind())).collect();
+    let expected = [
+        "tokens: 100 tokens, 0.1 per success",
+        "tokens: 100 tokens, 0.1 per success, one per 1s, pauses below 50 %",
+        "tokens: 10 tokens, 0 per success, one per 1s",
+        "grpc: grpc, 10 tokens, 0.1 per success",
+        "failed-retry: 10 failed retries, 0.1 per success",
+        "ratio: 10 % of successes in 10s, and 0 per second",
+        "ratio: 20 % of successes in 10s, and 10 per second",
+        "window: 10 % of successes in 60s, 5 without any",
+        "adaptive: adaptive, 100 tokens, 0.2 per success",
+        "probabilistic: by chance, 10 % of calls",
+        "sampled: 25 % of failures, of 100 tokens, 0.1 per success",
+        "unlimited: unlimited",
+        "none: none",
+    ];
+    assert_eq!(said, expected);
+}
