@@ -400,4 +400,16 @@ mod tests {
         assert!(last(20, BUCKET));
         assert!(!last(20, BUCKET - 1) && !last(19, BUCKET));
     }
+
+    /// P7: four per second as they come, by chance, for two minutes.
+    #[test]
+    fn chance_does_not_double_the_estimate_at_low_traffic() {
+        let (mut limit, mut rng) = (adaptive(), crate::Rng::new(1));
+        let mut highest: f64 = 0.0;
+        for ms in (0..120_000).filter(|_| rng.below(250) == 0) {
+            limit.served(at(ms), Duration::from_millis(100));
+            highest = highest.max(limit.known().map_or(0.0, |known| known.rate));
+        }
+        assert!((4.0..8.0).contains(&highest), "{highest}");
+    }
 }

@@ -316,3 +316,9 @@ fn nonsense_in_rules_is_refused_with_the_field_and_the_fix() {
         assert!(message.starts_with("breaker.") && message.contains("write"), "{message}");
     }
 }
+
+#[test]
+fn an_open_time_may_start_at_its_bound() {
+    let spec = Spec { growth: 2.0, ..Spec::default() };
+    assert!(Breaker::new(Spec { open: spec.open_max, ..spec }, Time::ZERO).is_ok());
+}
