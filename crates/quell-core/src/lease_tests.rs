@@ -363,3 +363,11 @@ proptest! {
         );
     }
 }
+
+#[test]
+fn what_is_there_already_shortens_the_promised_wait() {
+    let mut planner = cut_off(rules(100, 50, 10), &mut Rng::new(1));
+    takes(&mut planner, at(0));
+    let refusal = planner.take(at(50), 1).unwrap_err(); // half a token of its ten per second is there
+    assert_eq!(refusal.retry_at, at(100));
+}
