@@ -382,6 +382,18 @@ mod tests {
         assert_eq!(reload(Limit::Adaptive { ceiling: 4096 }, PER_TRY), (found, patience));
     }
 
+    /// An answer that comes later than anybody was believed to wait, and not one at that very age, is late.
+    #[test]
+    fn an_answer_is_late_when_it_is_older_than_patience() {
+        let mut limit = adaptive();
+        for _ in 0..20 {
+            limit.learn_patience(Duration::from_millis(400));
+        }
+        assert_eq!(limit.patience(), Duration::from_millis(400));
+        let is_late = |age: u64| limit.is_late(at(10_000 + age), at(10_000));
+        assert_eq!([399, 400, 401, 5_000].map(is_late), [false, false, true, true]);
+    }
+
     #[test]
     fn nonsense_is_refused_with_the_field_and_the_fix() {
         for kind in [Limit::Fixed(0), Limit::Adaptive { ceiling: 7 }] {

@@ -147,6 +147,18 @@ fn more_is_asked_for_before_it_is_needed() {
 }
 
 #[test]
+fn who_has_enough_asks_for_nothing() {
+    let (mut planner, mut rng) = (Planner::new(rules(100, 100, 1)), Rng::new(1));
+    let request = planner.want(at(0), &mut rng).unwrap();
+    planner.granted(at(1), request.id, grant(100));
+    for ms in 2..200 {
+        assert_eq!(planner.want(at(ms), &mut rng), None, "at {ms} ms");
+    }
+    assert!(takes(&mut planner, at(200)) > 0);
+    assert!(planner.want(at(300), &mut rng).is_some(), "until it has not");
+}
+
+#[test]
 fn nonsense_is_refused_with_the_field_and_the_fix() {
     let fine = spec(1, 1, 1);
     let hour = Duration::from_secs(3_600);

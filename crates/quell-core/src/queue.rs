@@ -252,6 +252,16 @@ mod tests {
     }
 
     #[test]
+    fn in_calm_nobody_is_more_important() {
+        for (now, expected) in [(at(99), [1, 2]), (at(100), [2, 1])] {
+            let mut queue = queue(8);
+            push(&mut queue, at(0), Entry { rank: 0, ..entry(1) });
+            push(&mut queue, at(0), Entry { rank: 5, ..entry(2) });
+            assert_eq!(items(&mut queue, now), expected);
+        }
+    }
+
+    #[test]
     fn pressure_ends_when_the_queue_was_empty() {
         let mut queue = queue(8);
         push(&mut queue, at(0), entry(1));

@@ -131,6 +131,11 @@ mod tests {
     }
 
     #[test]
+    fn a_reason_prints_as_its_word() {
+        assert!(Reason::ALL.iter().all(|reason| reason.to_string() == reason.as_str()));
+    }
+
+    #[test]
     fn retry_after_stands_on_429_409_and_503_but_no_endpoint() {
         for reason in Reason::ALL {
             let expected =

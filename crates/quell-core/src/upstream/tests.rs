@@ -374,3 +374,31 @@ fn forcing_the_breaker_is_told_and_ends_by_itself() {
     assert_eq!(upstream.next_event(), Some(Event::BreakerClosed));
     let _ = go(&mut upstream, at(60_000));
 }
+
+/// Callers who are believed to leave at 300 ms and turn out to take answers at 900 ms are believed to wait longer.
+#[test]
+fn late_answers_that_were_still_taken_teach_patience() {
+    let mut upstream = upstream(Limit::Adaptive { ceiling: 4096 }, 8);
+    for _ in 0..20 {
+        upstream.gave_up(at(300), at(0));
+    }
+    assert_eq!(upstream.snapshot(at(300)).patience, Duration::from_millis(300));
+    for _ in 0..200 {
+        let permit = go(&mut upstream, at(1_000));
+        end(&mut upstream, at(1_900), permit, Outcome::Success);
+    }
+    assert_eq!(upstream.snapshot(at(2_000)).patience, Duration::from_millis(900));
+}
+
+#[test]
+fn a_limit_that_moves_is_told_and_one_that_trembles_is_not() {
+    let mut upstream = upstream(Limit::Adaptive { ceiling: 4096 }, 8);
+    for _ in 0..20 {
+        upstream.gave_up(at(300), at(0));
+    }
+    assert_eq!(upstream.next_event(), Some(Event::LimitMoved { from: 512, to: 8 }));
+    for _ in 0..200 {
+        upstream.gave_up(at(310), at(0));
+    }
+    assert_eq!(upstream.next_event(), None);
+}

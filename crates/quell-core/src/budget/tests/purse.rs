@@ -119,6 +119,17 @@ fn step(call: &mut Call, now: Time, input: Input, upstream: &mut Upstream) -> St
     call.step(now, input, &policy, upstream, &mut Vec::new())
 }
 
+#[test]
+fn a_peek_needs_both_to_be_able_to_pay() {
+    for (parent, child, can) in [(9, 9, true), (9, 1, false), (1, 9, false), (1, 1, false)] {
+        let mut purse = purse(bucket(parent, 0.1), bucket(child, 0.1));
+        let own = purse.child(at(0), 7);
+        assert!(purse.peek(at(0), own));
+        let _ = purse.take(at(0), own, Fault::Server, &mut Rng::new(1));
+        assert_eq!(purse.peek(at(0), own), can, "{parent} and {child}");
+    }
+}
+
 /// One failed call, up to what its retry came to.
 fn failing(upstream: &mut Upstream, child: Option<u64>, now: Time) -> (Call, Step) {
     let mut call = Call::new();
