@@ -17,7 +17,7 @@
 //! use quell_core::{Delivery, Reason, credit::{Credit, Received, Role}};
 //!
 //! let mut edge = Credit::new(Role::Auto, 3, None);
-//! let header = edge.lend();                            // the first attempt
+//! let header = edge.lend(false);                       // the first attempt
 //! assert_eq!(header.to_string(), "2");
 //!
 //! let told = Received::stranger("2".parse()?);
@@ -206,15 +206,26 @@ impl Credit {
         }
     }
 
+    /// Whether the chain can bear a second attempt beside one that is out, and may be spending what it was lent.
+    pub fn allows_hedge(&self) -> bool {
+        self.left > 0 && self.lendable > 0
+    }
+
+    /// A hedge goes out, for what is not lent.
+    pub fn spend_on_hedge(&mut self) {
+        self.left = self.left.saturating_sub(1);
+        self.lendable = self.lendable.saturating_sub(1);
+    }
+
     /// What provably nobody spent: the reply's own `quell-retry-credit`.
     pub fn returned(&self) -> Retries {
         Retries(self.left.min(self.lendable))
     }
 
     /// An attempt goes out: what it may hand on. A loan comes back through [`Credit::settle`] or [`Credit::unsent`],
-    /// or not at all.
-    pub fn lend(&mut self) -> Retries {
-        let lent = self.left.min(self.lendable);
+    /// or not at all. One that may be hedged leaves the price of its hedge here.
+    pub fn lend(&mut self, may_be_hedged: bool) -> Retries {
+        let lent = self.left.min(self.lendable).saturating_sub(u16::from(may_be_hedged));
         self.lendable -= lent;
         self.sends = self.sends.saturating_add(1);
         Retries(lent)

@@ -6,8 +6,21 @@ use super::*;
 use crate::{
     Call, Failure, Fault, Input, Outcome, Policy, Rng, Step, Time, Upstream, breaker,
     budget::tokens,
+    hedge::Hedge,
     spec::{PolicySpec, UpstreamSpec},
 };
+
+/// An attempt that may be hedged must not hand on what its hedge will cost, or the chain's sum becomes a product.
+#[test]
+fn what_a_hedge_costs_is_not_lent() {
+    let mut edge = Credit::new(Role::Edge, 3, None);
+    assert_eq!(edge.lend(true).get(), 1);
+    assert!(edge.allows_hedge());
+    edge.spend_on_hedge();
+    assert_eq!((edge.lend(false).get(), edge.left()), (0, 1), "the other is out");
+    assert!(!edge.allows_hedge());
+    assert!(!Credit::new(Role::Interior, 3, None).allows_hedge());
+}
 
 #[test]
 fn the_edge_starts_with_one_retry_less_than_attempts() {
@@ -53,23 +66,23 @@ fn without_credit_only_what_was_never_sent_is_repeated_and_the_reason_says_who_s
 fn a_reply_debits_all_sends_but_the_first_and_an_absurd_one_everything() {
     for (told, left) in [(0, 4), (1, 4), (3, 2), (5, 0), (u32::MAX, 0)] {
         let mut credit = Credit::new(Role::Edge, 5, None);
-        let loan = credit.lend();
+        let loan = credit.lend(false);
         credit.settle(loan, Sends::new(told), loan);
-        assert_eq!((credit.left(), credit.lend().get()), (left, left), "told {told}");
+        assert_eq!((credit.left(), credit.lend(false).get()), (left, left), "told {told}");
     }
 }
 
 #[test]
 fn what_was_lent_to_a_silent_attempt_is_not_lent_again_but_our_own_retries_go_on() {
     let mut credit = Credit::new(Role::Edge, 4, None);
-    let _silent = credit.lend();
+    let _silent = credit.lend(false);
     credit.spend(Delivery::Unknown);
-    assert_eq!((credit.left(), credit.lend().get(), credit.sends().get()), (2, 0, 2));
+    assert_eq!((credit.left(), credit.lend(false).get(), credit.sends().get()), (2, 0, 2));
     let mut credit = Credit::new(Role::Edge, 4, None);
-    let loan = credit.lend();
+    let loan = credit.lend(false);
     credit.unsent(loan);
     credit.spend(Delivery::NeverSent);
-    assert_eq!((credit.left(), credit.lend().get(), credit.sends().get()), (3, 3, 1));
+    assert_eq!((credit.left(), credit.lend(false).get(), credit.sends().get()), (3, 3, 1));
 }
 
 #[test]
@@ -133,6 +146,8 @@ struct Chain {
     failing: u64,
     unconnected: u64,
     lost: u64,
+    /// In percent: an attempt is hedged.
+    hedging: u64,
     /// The positive control: every hop is on its own.
     alone: bool,
     rng: Rng,
@@ -147,6 +162,7 @@ impl Chain {
             failing,
             unconnected: 0,
             lost: 30,
+            hedging: 0,
             alone: false,
             rng: Rng::new(seed),
             leaf_sends: 0,
@@ -171,6 +187,7 @@ impl Chain {
         };
         let policy = Policy::new(PolicySpec {
             attempts,
+            hedge: (self.hedging > 0).then(|| Hedge::new(0.5, Duration::ZERO).unwrap()),
             timeout: Duration::from_secs(3_600),
             per_try_timeout: Some(Duration::from_secs(1)),
             ..PolicySpec::library()
@@ -186,7 +203,35 @@ impl Chain {
         let (mut now, mut wake, mut input) = (Time::ZERO, Vec::new(), Input::Start);
         loop {
             match call.step(now, input, &policy, &mut upstream, &mut wake) {
-                Step::Send(send) => input = self.attempt(place, &mut call, send.slot),
+                Step::Send(send) => {
+                    let mut hedge = None;
+                    if self.chance(self.hedging) {
+                        call.sent(send.slot);
+                        let due = Input::HedgeDue;
+                        if let Step::Send(second) =
+                            call.step(now, due, &policy, &mut upstream, &mut wake)
+                        {
+                            hedge = Some(second.slot);
+                        }
+                    }
+                    input = self.attempt(place, &mut call, send.slot);
+                    // Both went out, whatever the first came to.
+                    if let Some(slot) = hedge {
+                        let second = self.attempt(place, &mut call, slot);
+                        match call.step(now, input, &policy, &mut upstream, &mut wake) {
+                            Step::Await => input = second,
+                            Step::Finish(finish) => {
+                                let credit = call.credit().unwrap();
+                                return (
+                                    finish.reason.is_none(),
+                                    credit.sends(),
+                                    credit.returned(),
+                                );
+                            }
+                            other => panic!("{other:?}"),
+                        }
+                    }
+                }
                 Step::Sleep { until } => (now, input) = (until, Input::Woke),
                 Step::Finish(finish) => {
                     let credit = call.credit().unwrap();
@@ -264,18 +309,18 @@ fn absurd() -> impl Strategy<Value = u32> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(crate::testing::cases()))]
 
-    /// Sum, not product: whatever fails and whatever replies exaggerate, one path makes no more sends than the edge
+    /// Sum, not product: whatever fails, is hedged, and whatever replies exaggerate, one path makes no more sends than the edge
     /// alone would have. Repeating what was never sent adds none, for it reached nobody.
     #[test]
     fn a_path_makes_no_more_sends_than_the_edge_may(
         attempts in hops(),
         inflated in prop::option::of(absurd()),
-        (failing, unconnected) in (0..=100u64, 0..=60u64),
+        (failing, unconnected, hedging) in (0..=100u64, 0..=60u64, 0..=100u64),
         seed in any::<u64>(),
     ) {
         let wires = vec![Wire { inflated, ..FAITHFUL }; attempts.len()];
         let mut chain = Chain::new(&attempts, &wires, failing, seed);
-        chain.unconnected = unconnected;
+        (chain.unconnected, chain.hedging) = (unconnected, hedging);
         let sent = chain.run();
         prop_assert!(sent <= 1 + chain.credit_of(0..1), "{} sends by {:?}", sent, chain);
     }

@@ -97,6 +97,7 @@ impl Call {
             && self.attempts < policy.attempts
             && self.repeatable
             && self.replayable
+            && self.credit.is_none_or(|credit| credit.allows_hedge())
             && !upstream.is_degraded(now, self.key);
         if !allowed {
             return Step::Await;
@@ -106,7 +107,12 @@ impl Call {
         self.paid = Some(paid);
         self.plain = false;
         match upstream.admit(now, &self.next()) {
-            Admission::Go(permit) => return self.launch(now, slot, permit, policy, upstream),
+            Admission::Go(permit) => {
+                if let Some(credit) = &mut self.credit {
+                    credit.spend_on_hedge();
+                }
+                return self.launch(now, slot, permit, policy, upstream);
+            }
             Admission::Queued(ticket, _) => drop(upstream.leave(ticket)),
             Admission::No(_) => {}
         }

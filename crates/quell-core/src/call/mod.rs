@@ -418,7 +418,8 @@ impl Call {
         self.latest = slot;
         self.open[index] = Some(Open { permit, sent: false });
         if !self.plain {
-            let loan = self.credit.as_mut().map(Credit::lend);
+            let may_be_hedged = policy.hedge.is_some() && self.attempts < policy.attempts;
+            let loan = self.credit.as_mut().map(|credit| credit.lend(may_be_hedged));
             self.extra[index] = Some(Extra { paid: self.paid.take(), loan });
         }
         // Computed here, after queue and sleep: what remains is what is left now.
