@@ -227,6 +227,11 @@ impl Backoff {
         &self.0
     }
 
+    /// The same from another first wait, which is known to be valid.
+    pub(crate) fn based(&self, base: Duration) -> Self {
+        Self(Spec { base, ..self.0 })
+    }
+
     /// The wait before retry `n`; the first retry is 1. `prev` is the wait before the retry before, or zero.
     pub fn delay(&self, n: u32, prev: Duration, rng: &mut Rng) -> Duration {
         let (from, to) = match self.0.jitter {

@@ -366,12 +366,26 @@ impl Endpoints {
             }
             _ => None,
         };
-        if let Some(ghost) = self.all[index].ghosts.remove(own.unwrap_or(0)) {
-            self.ghosts -= 1;
-            if let Some(pools) = &mut self.pools {
-                pools.gone(index, ghost.pool);
-            }
+        self.end_ghost(index, own.unwrap_or(0));
+    }
+
+    /// The ghost of this attempt has ended. False if there is none.
+    pub fn lay(&mut self, endpoint: u16, number: u64) -> bool {
+        let index = usize::from(endpoint);
+        let Some(endpoint) = self.all.get(index) else { return false }; // a reload took it away
+        match endpoint.ghosts.binary_search_by_key(&number, |ghost| ghost.number) {
+            Ok(place) => self.end_ghost(index, place),
+            Err(_) => false,
         }
+    }
+
+    fn end_ghost(&mut self, index: usize, place: usize) -> bool {
+        let Some(ghost) = self.all[index].ghosts.remove(place) else { return false };
+        self.ghosts -= 1;
+        if let Some(pools) = &mut self.pools {
+            pools.gone(index, ghost.pool);
+        }
+        true
     }
 
     /// An attempt goes out; answers with its number.

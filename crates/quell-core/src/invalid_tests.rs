@@ -67,6 +67,7 @@ fn every_wrong_policy_names_the_field_the_value_and_the_fix() {
         Attempts, "attempts is ", "0", policy(|p| p.attempts = 0);
         Timeout, "timeout is ", "0s", policy(|p| p.timeout = NOTHING);
         PerTry, "per_try_timeout is ", "31s", policy(|p| p.per_try_timeout = Some(31 * SECOND));
+        QueueWait, "in_flight.queue_wait is ", "0s", upstream(|u| u.queue_wait = Some(NOTHING));
         Backoff, "backoff.base is ", "0s", policy(|p| p.backoff.base = NOTHING);
         Budget, "budget.max is ", "0",
             upstream(|u| u.budget = tokens::Spec { max: 0, ..Default::default() }.into());

@@ -49,7 +49,9 @@ pub use reason::Reason;
 pub use rng::Rng;
 pub use spec::Policy;
 pub use time::{Stamp, Time};
-pub use upstream::{Admission, Ask, Permit, Priority, Refusal, Release, Snapshot, Upstream, Wake};
+pub use upstream::{
+    Admission, Ask, AttemptId, Permit, Priority, Refusal, Release, Snapshot, Upstream, Wake,
+};
 
 #[cfg(test)]
 mod composition_tests;

@@ -17,6 +17,7 @@
 use core::time::Duration;
 
 use crate::{
+    Fault,
     backoff::{self, Backoff},
     breaker,
     budget::{self, tokens},
@@ -42,6 +43,8 @@ pub struct PolicySpec {
     pub per_try_timeout: Option<Duration>,
     /// Waits between attempts.
     pub backoff: backoff::Spec,
+    /// Where the first wait depends on what went wrong.
+    pub bases: Bases,
     /// A longer wait asked for by the upstream ends the call.
     pub hint_cap: Duration,
     /// A second attempt beside one that takes unusually long.
@@ -56,6 +59,7 @@ impl PolicySpec {
             timeout: Duration::from_secs(30),
             per_try_timeout: None,
             backoff: backoff::Spec::default(),
+            bases: Bases::SAME,
             hint_cap: Duration::from_secs(30),
             hedge: None,
         }
@@ -72,6 +76,7 @@ impl PolicySpec {
                 cap: Duration::from_secs(30),
                 ..backoff::Spec::default()
             },
+            bases: Bases::SAME,
             hint_cap: Duration::from_secs(120),
             hedge: None,
         }
@@ -88,6 +93,7 @@ impl PolicySpec {
                 cap: Duration::from_secs(30),
                 ..backoff::Spec::default()
             },
+            bases: Bases::SAME,
             hint_cap: Duration::from_secs(120),
             hedge: None,
         }
@@ -104,8 +110,37 @@ impl PolicySpec {
                 cap: Duration::from_secs(1),
                 ..backoff::Spec::default()
             },
+            bases: Bases::SAME,
             hint_cap: Duration::from_secs(30),
             hedge: None,
+        }
+    }
+}
+
+/// The first wait after each kind of failure, instead of the backoff's own: overload may want seconds where a failure to
+/// connect wants milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Bases {
+    /// Nothing was sent.
+    pub connect: Option<Duration>,
+    /// No answer in time.
+    pub timeout: Option<Duration>,
+    /// The upstream has too much to do.
+    pub overload: Option<Duration>,
+    /// The upstream failed.
+    pub server: Option<Duration>,
+}
+
+impl Bases {
+    /// The backoff's own, whatever went wrong.
+    pub const SAME: Self = Self { connect: None, timeout: None, overload: None, server: None };
+
+    pub(crate) const fn after(&self, fault: Fault) -> Option<Duration> {
+        match fault {
+            Fault::Connect => self.connect,
+            Fault::Timeout => self.timeout,
+            Fault::Overload => self.overload,
+            Fault::Server | Fault::Fatal => self.server,
         }
     }
 }
@@ -127,6 +162,8 @@ pub struct UpstreamSpec {
     pub pools: pools::Spec,
     /// How many may wait for a slot.
     pub queue: usize,
+    /// How long; `None` for half the callers' patience less the time an answer takes.
+    pub queue_wait: Option<Duration>,
     /// Who of them goes first.
     pub order: Order,
     /// How many endpoints serve it.
@@ -137,8 +174,20 @@ pub struct UpstreamSpec {
     pub throttle: Option<throttle::Spec>,
     /// When one of several endpoints is left alone for a while.
     pub ejection: Option<Ejection>,
+    /// Whom a hint of the upstream holds back.
+    pub gate: Gate,
     /// Whose decisions are obeyed, and whose only counted.
     pub modes: Modes,
+}
+
+/// Whom the not-before gate holds back: what an upstream asked one caller to wait for is told to others too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Gate {
+    /// Retries and hedges; first attempts pass.
+    #[default]
+    Retries,
+    /// Everybody: for upstreams whose hints are a quota's, so that no attempt before then can succeed.
+    All,
 }
 
 impl UpstreamSpec {
@@ -152,11 +201,13 @@ impl UpstreamSpec {
             in_flight: Limit::Off,
             pools: pools::Spec::NONE,
             queue: 64,
+            queue_wait: None,
             order: Order::AdaptiveLifo,
             endpoints: 1,
             rate_limit: None,
             throttle: None,
             ejection: Some(Ejection::default()),
+            gate: Gate::Retries,
             modes: Modes::default(),
         }
     }
@@ -166,9 +217,10 @@ impl UpstreamSpec {
         Self { in_flight: Limit::Adaptive { ceiling: 4096 }, ..Self::library() }
     }
 
-    /// For calls to language models: retries pause below half a budget, which refills by the second.
+    /// For calls to language models: retries pause below half a budget, which refills by the second, and a hint is meant
+    /// for everybody.
     pub fn llm() -> Self {
-        Self { budget: tokens::Spec::llm().into(), ..Self::gateway() }
+        Self { budget: tokens::Spec::llm().into(), gate: Gate::All, ..Self::gateway() }
     }
 
     /// For work that nobody waits for: so much of it at a time.
@@ -198,6 +250,11 @@ pub enum Invalid {
         /// The call's timeout.
         total: Duration,
     },
+    /// Everybody in the queue would be refused at once.
+    #[error(
+        "in_flight.queue_wait is 0s, so nobody could wait: write a duration such as \"600ms\", or queue = 0"
+    )]
+    QueueWait,
     /// See [`backoff::Invalid`].
     #[error(transparent)]
     Backoff(#[from] backoff::Invalid),
@@ -232,6 +289,7 @@ pub struct Policy {
     pub(crate) timeout: u64,
     pub(crate) per_try: u64,
     pub(crate) backoff: Backoff,
+    pub(crate) bases: Bases,
     pub(crate) hint_cap: Duration,
     pub(crate) hedge: Option<Hedge>,
 }
@@ -254,11 +312,16 @@ impl Policy {
             return Err(Invalid::PerTry { per_try, total });
         }
         let backoff = Backoff::new(spec.backoff)?;
+        let Bases { connect, timeout, overload, server } = spec.bases;
+        for base in [connect, timeout, overload, server].into_iter().flatten() {
+            Backoff::new(backoff::Spec { base, ..spec.backoff })?;
+        }
         Ok(Self {
             attempts: spec.attempts,
             timeout: nanos(total),
             per_try: nanos(per_try),
             backoff,
+            bases: spec.bases,
             hint_cap: spec.hint_cap,
             hedge: spec.hedge,
         })
@@ -277,6 +340,14 @@ impl Policy {
     /// One attempt.
     pub const fn per_try(&self) -> Duration {
         Duration::from_nanos(self.per_try)
+    }
+
+    /// The waits after a failure of this kind.
+    pub fn backoff_after(&self, fault: Fault) -> Backoff {
+        match self.bases.after(fault) {
+            Some(base) => self.backoff.based(base),
+            None => self.backoff,
+        }
     }
 
     /// Waits between attempts.

@@ -76,7 +76,8 @@ pub struct Worst {
     pub latency: Duration,
     /// Sends per call at the given rate of failures, once what was saved up is spent.
     pub load: f64,
-    /// `w · ρ`: from 1 on the service does not heal by itself. `None` if load or capacity are not known.
+    /// `w · ρ` at that rate of failures: from 1 on the service does not heal by itself. `None` if load or capacity are
+    /// not known.
     pub w_rho: Option<f64>,
     /// Retries that all processes allow together in an outage; `None` if their budget bounds no number.
     pub fleet: Option<u64>,
@@ -86,14 +87,17 @@ pub struct Worst {
 
 /// What a route can do on its worst day.
 pub fn worst(policy: &Policy, upstream: &UpstreamSpec, given: &Given) -> Worst {
-    let load = Load::of(policy, upstream.budget, given);
+    // What nobody obeys holds nothing.
+    let obeyed = !upstream.modes.budget.is_report();
+    let budget = if obeyed { upstream.budget } else { budget::Spec::Unlimited };
+    let multiplier = Load::of(policy, budget, given).multiplier(given.failure_rate);
     let (instances, outage) = (given.instances, given.outage.as_secs());
     Worst {
         attempts: policy.attempts(),
         latency: latency(policy),
-        load: load.multiplier(given.failure_rate),
-        w_rho: given.utilisation().map(|utilisation| load.w_rho(utilisation)),
-        fleet: fleet_allows(upstream.budget, instances, outage, 0),
+        load: multiplier,
+        w_rho: given.utilisation().map(|utilisation| multiplier * utilisation),
+        fleet: fleet_allows(budget, instances, outage, 0),
         added_recovery: match upstream.breaker.mode {
             Mode::Enforce => upstream.breaker.added_recovery(given.reply),
             _ => Duration::ZERO, // nothing waits for it
@@ -195,6 +199,34 @@ pub fn chain(attempts: &[u32]) -> u64 {
 pub fn chain_with_credit(edge_attempts: u32, widest_fan_out: u32) -> u64 {
     let credit = u64::from(edge_attempts.max(1) - 1);
     1 + credit * u64::from(widest_fan_out.max(1))
+}
+
+/// A chain's worst day, as its last service and its first caller see it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Chain {
+    /// Most sends at the last service for one request at the head.
+    pub attempts: u64,
+    /// The longest the first caller can wait for the head of an answer.
+    pub latency: Duration,
+    /// Sends at the last service per request at the head.
+    pub load: f64,
+    /// `w · ρ` of the last service, if its load and capacity are known.
+    pub w_rho: Option<f64>,
+}
+
+/// What a chain of routes can do on its worst day, the edge first: with the edge's credit handed down, or each on its own.
+/// `None` if there is no route in it.
+pub fn of_chain(routes: &[Worst], credit: bool) -> Option<Chain> {
+    let (edge, last) = (routes.first()?, routes.last()?);
+    let retrying = if credit { &routes[..1] } else { routes };
+    let attempts: Vec<_> = retrying.iter().map(|route| route.attempts).collect();
+    let load: f64 = retrying.iter().map(|route| route.load).product();
+    Some(Chain {
+        attempts: chain(&attempts),
+        latency: edge.latency, // whatever happens below, happens within its timeouts
+        load,
+        w_rho: last.w_rho.map(|w_rho| w_rho / last.load * load),
+    })
 }
 
 /// Sends per request at the last service of a chain in which every layer retries on its own. Where only the edge

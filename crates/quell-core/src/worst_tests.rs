@@ -2,6 +2,7 @@ use super::*;
 use crate::{
     breaker,
     budget::{Division, failed_retry, probabilistic, ratio, sampled, tokens, window},
+    mode::Modes,
     spec::PolicySpec,
 };
 
@@ -130,4 +131,31 @@ fn budgets_at_every_layer_compound_and_one_layer_does_not() {
     let once = Load { attempts: 1, budget: None };
     assert!((chain_load(&[layer, once, once, once], 1.0) - 1.1).abs() < 1e-9);
     assert_eq!(chain_load(&[], 1.0), 1.0);
+}
+
+#[test]
+fn a_budget_that_nobody_obeys_holds_nothing() {
+    let policy = Policy::new(PolicySpec::library()).unwrap();
+    let modes = Modes { budget: crate::mode::Mode::Report, ..Modes::default() };
+    let obeyed = UpstreamSpec::library();
+    let reported = UpstreamSpec { modes, ..obeyed };
+    let given = Given { load: Some(800.0), capacity: Some(1_000.0), ..Given::default() };
+    let [obeyed, reported] = [obeyed, reported].map(|spec| worst(&policy, &spec, &given));
+    assert_eq!((obeyed.load, reported.load), (1.1, 3.0));
+    assert!(obeyed.w_rho.unwrap() < 1.0 && reported.w_rho.unwrap() > 2.0);
+    assert_eq!(reported.fleet, None);
+}
+
+#[test]
+fn a_chain_multiplies_unless_its_credit_is_handed_down() {
+    let spec = UpstreamSpec { budget: budget::Spec::Unlimited, ..UpstreamSpec::library() };
+    let given = Given { load: Some(100.0), capacity: Some(400.0), ..Given::default() };
+    let edge = Policy::new(PolicySpec { attempts: 3, ..PolicySpec::library() }).unwrap();
+    let route = worst(&edge, &spec, &given);
+    let alone = of_chain(&[route; 4], false).unwrap();
+    assert_eq!((alone.attempts, alone.load, alone.w_rho), (81, 81.0, Some(20.25)));
+    let together = of_chain(&[route; 4], true).unwrap();
+    assert_eq!((together.attempts, together.load, together.w_rho), (3, 3.0, Some(0.75)));
+    assert_eq!((together.latency, alone.latency), (route.latency, route.latency));
+    assert_eq!(of_chain(&[], true), None);
 }

@@ -82,7 +82,7 @@ impl Call {
             return Err(Reason::HintTooLong);
         }
         let retry = self.attempts.max(1);
-        self.waited = policy.backoff.delay(retry, self.waited, upstream.rng());
+        self.waited = policy.backoff_after(failure.fault).delay(retry, self.waited, upstream.rng());
         let not_before = upstream.not_before();
         let held_until = failure.hint.map_or(not_before, |hint| not_before.max(now + hint));
         Ok(held_until.max(now) + self.waited)

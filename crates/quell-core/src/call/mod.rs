@@ -44,8 +44,8 @@ use core::time::Duration;
 pub use step::{Answer, Finish, Input, Send, Step};
 
 use crate::{
-    Admission, Ask, Delivery, Failure, Fault, Outcome, Permit, Policy, Priority, Reason, Refusal,
-    Release, Time, Upstream, Wake,
+    Admission, Ask, AttemptId, Delivery, Failure, Fault, Outcome, Permit, Policy, Priority, Reason,
+    Refusal, Release, Time, Upstream, Wake,
     budget::{Receipt, purse::Child},
     credit::{Credit, Retries, Sends},
     endpoints::Tried,
@@ -225,6 +225,11 @@ impl Call {
     /// The slot of the latest attempt; the first if there was none yet.
     pub fn latest(&self) -> u8 {
         self.latest
+    }
+
+    /// Names the open attempt in this slot: see [`Upstream::ghost_ended`].
+    pub fn attempt_id(&self, slot: u8) -> Option<AttemptId> {
+        Some(self.open.get(usize::from(slot))?.as_ref()?.permit.id())
     }
 
     /// Whether it has finished or was abandoned.

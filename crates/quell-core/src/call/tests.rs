@@ -462,3 +462,25 @@ fn a_call_says_when_it_is_over() {
     let (call, _) = world.start(at(7));
     assert_eq!(call.deadline(), at(7) + world.policy.timeout());
 }
+
+#[test]
+fn the_first_wait_may_depend_on_what_went_wrong() {
+    let bases = crate::spec::Bases {
+        overload: Some(Duration::from_secs(3)),
+        connect: Some(Duration::from_millis(1)),
+        ..Default::default()
+    };
+    let none = crate::backoff::Jitter::None;
+    let backoff = crate::backoff::Spec { jitter: none, ..Default::default() };
+    let policy = PolicySpec { bases, backoff, ..PolicySpec::library() };
+    let mut world = World::new(policy, UpstreamSpec::library());
+    for (fault, wait) in
+        [(Fault::Overload, 3_000), (Fault::Connect, 1), (Fault::Server, 100), (Fault::Timeout, 100)]
+    {
+        let (_, step) = world.failed(at(0), Failure::of(fault));
+        assert_eq!(sleeps(step), at(wait), "{fault:?}");
+    }
+    let nothing = crate::spec::Bases { server: Some(Duration::ZERO), ..Default::default() };
+    let message = Policy::new(PolicySpec { bases: nothing, ..policy }).unwrap_err().to_string();
+    assert!(message.starts_with("backoff.base is 0s"), "{message}");
+}

@@ -111,7 +111,19 @@ pub struct Permit {
     pub(super) cost: u32,
 }
 
+/// Names an attempt that was admitted, also after its permit was released.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttemptId {
+    pub(super) endpoint: u16,
+    pub(super) number: u64,
+}
+
 impl Permit {
+    /// Names the attempt: see [`Upstream::ghost_ended`](super::Upstream::ghost_ended).
+    pub const fn id(&self) -> AttemptId {
+        AttemptId { endpoint: self.endpoint, number: self.number }
+    }
+
     /// Which endpoint to send to.
     pub const fn endpoint(&self) -> u16 {
         self.endpoint

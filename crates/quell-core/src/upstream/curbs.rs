@@ -11,7 +11,7 @@ use crate::{
     breaker::{self, State},
     limiter::Limiter,
     pools::Pool,
-    spec::{Invalid, UpstreamSpec},
+    spec::{Gate, Invalid, UpstreamSpec},
     throttle::Throttle,
 };
 
@@ -23,22 +23,25 @@ pub(super) struct Curbs {
     unlimited: u64,
     /// Breakers of keys of their own.
     pub(super) shards: Option<breaker::Keyed>,
+    gate: Gate,
 }
 
 impl Curbs {
-    const NONE: Self = Self { limiter: None, throttle: None, unlimited: 0, shards: None };
+    const NONE: Self =
+        Self { limiter: None, throttle: None, unlimited: 0, shards: None, gate: Gate::Retries };
 
     /// `None` if the upstream has none of them.
     pub(super) fn new(spec: &UpstreamSpec, now: Time) -> Result<Option<Box<Self>>, Invalid> {
         let has_keys_or_pools = spec.breaker_keys.is_some() || !spec.pools.is_none();
-        if spec.rate_limit.is_none() && spec.throttle.is_none() && !has_keys_or_pools {
+        let is_simple = !has_keys_or_pools && spec.gate == Gate::Retries;
+        if spec.rate_limit.is_none() && spec.throttle.is_none() && is_simple {
             return Ok(None);
         }
         let limiter = spec.rate_limit.map(|spec| Limiter::new(spec, now)).transpose()?;
         let throttle = spec.throttle.map(|spec| Throttle::new(spec, now)).transpose()?;
         let shards = spec.breaker_keys.map(|most| breaker::Keyed::new(spec.breaker, most, now));
         let shards = shards.transpose()?;
-        Ok(Some(Box::new(Self { limiter, throttle, unlimited: 0, shards })))
+        Ok(Some(Box::new(Self { limiter, throttle, unlimited: 0, shards, gate: spec.gate })))
     }
 
     /// Takes on those just made and keeps tokens, counts and breakers; `sent` attempts were numbered so far. What was not
@@ -59,6 +62,7 @@ impl Curbs {
         }
         go_on(&mut own.limiter, fresh.limiter, |own, fresh| own.adopt(fresh, now));
         go_on(&mut own.throttle, fresh.throttle, |own, fresh| own.adopt(fresh, now));
+        own.gate = fresh.gate;
         go_on(&mut own.shards, fresh.shards, |own, fresh| own.adopt(fresh, now));
         Some(own)
     }
@@ -117,6 +121,11 @@ fn go_on<T>(own: &mut Option<T>, fresh: Option<T>, adopt: impl FnOnce(&mut T, T)
 }
 
 impl Upstream {
+    /// Whether a hint holds back first attempts too.
+    pub(super) fn gates_all(&self) -> bool {
+        self.curbs.as_ref().is_some_and(|curbs| curbs.gate == Gate::All)
+    }
+
     /// [`Upstream::admit`] where there is any of this.
     #[cold]
     pub(super) fn admit_curbed(&mut self, now: Time, ask: &Ask) -> Admission {

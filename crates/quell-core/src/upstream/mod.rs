@@ -23,6 +23,7 @@
 
 mod ask;
 mod curbs;
+mod ghosts;
 mod keys;
 mod notes;
 mod overlooked;
@@ -33,7 +34,7 @@ use core::time::Duration;
 
 use curbs::Curbs;
 
-pub use ask::{Admission, Ask, Permit, Priority, Refusal, Release, Snapshot, Wake};
+pub use ask::{Admission, Ask, AttemptId, Permit, Priority, Refusal, Release, Snapshot, Wake};
 
 use crate::{
     Failure, Fault, Outcome, Reason, Rng, Time,
@@ -65,6 +66,7 @@ pub struct Upstream {
     told_limit: u32,
     endpoints: Endpoints,
     queue: Queue<Ask>,
+    queue_wait: Option<Duration>,
     /// Shed from the queue and not yet told.
     shed: Vec<Ticket>,
     latency: Latency,
@@ -83,6 +85,9 @@ impl Upstream {
         seed: u64,
         now: Time,
     ) -> Result<Self, Invalid> {
+        if spec.queue_wait == Some(Duration::ZERO) {
+            return Err(Invalid::QueueWait);
+        }
         let in_flight = InFlight::new(spec.in_flight, per_try)?;
         let mut endpoints = Endpoints::new(spec.endpoints, spec.ejection, now)?;
         endpoints.set_mode(spec.modes.ejection);
@@ -95,6 +100,7 @@ impl Upstream {
             in_flight,
             endpoints,
             queue: Queue::new(spec.queue, spec.order),
+            queue_wait: spec.queue_wait,
             shed: Vec::new(),
             latency: Latency::new(now),
             not_before: Time::ZERO,
@@ -289,8 +295,15 @@ impl Upstream {
 
     /// Whether a hedge would make things worse: the breaker is not closed, or the budget below half.
     pub(crate) fn is_degraded(&mut self, now: Time, key: Option<u64>) -> bool {
-        self.stops_retries(now, key)
-            || (self.purse.parent().fill(now) < 0.5 && !self.overlook_budget())
+        if self.stops_retries(now, key) {
+            return true;
+        }
+        if self.purse.parent().fill(now) >= 0.5 {
+            return false;
+        }
+        // One that the budget cannot pay for is counted where it is asked to.
+        let counted = !self.purse.parent().peek(now);
+        if counted { !self.modes.budget.is_report() } else { !self.overlook_budget() }
     }
 
     pub(crate) fn latency(&self) -> &Latency {
@@ -362,7 +375,7 @@ impl Upstream {
             return Err(Refusal { reason: Reason::Deadline, retry_at: now });
         }
         let first = ask.attempt <= 1;
-        if !first && now < self.not_before {
+        if now < self.not_before && (!first || self.gates_all()) {
             return Err(Refusal { reason: Reason::NotBefore, retry_at: self.not_before });
         }
         if seat != Seat::NOWHERE {
@@ -426,11 +439,6 @@ impl Upstream {
         (self.endpoints.taken(limit) < limit || self.overlook_limit()).then_some(Place::Free)
     }
 
-    #[cold]
-    fn place_of_ghost(&self, now: Time) -> Option<Place> {
-        self.endpoints.due(now, self.probe_every()).map(Place::Ghost)
-    }
-
     /// The breaker alone decides while it is not closed; its probe takes a ghost's place.
     #[cold]
     fn admit_probe(&mut self, now: Time, ask: &Ask, seat: Seat) -> Admission {
@@ -461,13 +469,6 @@ impl Upstream {
         let number = self.endpoints.sent(endpoint);
         let pool = Pool::NONE; // until it has a slot there
         Permit { since: ask.since, number, endpoint, pool, pass, seat, cost: ask.cost }
-    }
-
-    /// One ghost probe per ten replies' time, within reason.
-    fn probe_every(&self) -> Duration {
-        const SOONEST: f64 = 0.5;
-        let every = self.in_flight.known().map_or(SOONEST, |known| 10.0 / known.rate);
-        Duration::from_secs_f64(every.clamp(SOONEST, 5.0))
     }
 
     fn refuse(&mut self, now: Time, reason: Reason) -> Refusal {

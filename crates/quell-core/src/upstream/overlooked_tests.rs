@@ -67,8 +67,20 @@ fn a_budget_in_report_mode_stops_no_hedge() {
         let mut upstream = reporting(modes, spec);
         let _paid = upstream.pay(at(0), Fault::Server, Child::NONE).unwrap();
         assert_eq!(upstream.is_degraded(at(0), None), degraded);
-        assert_eq!(upstream.snapshot(at(0)).would_refuse.budget, u64::from(!degraded));
+        assert_eq!(upstream.pay(at(0), Fault::Timeout, Child::NONE).is_err(), degraded);
+        assert_eq!(upstream.snapshot(at(0)).would_refuse.budget, u64::from(!degraded), "once");
     }
+    let budget = budget::tokens::Spec { max: 5, ..Default::default() }.into();
+    let modes = Modes { budget: Mode::Report, ..Modes::default() };
+    let mut upstream = reporting(modes, UpstreamSpec { budget, ..UpstreamSpec::library() });
+    for _ in 0..3 {
+        let _paid = upstream.pay(at(0), Fault::Server, Child::NONE).unwrap();
+    }
+    assert!(
+        !upstream.is_degraded(at(0), None)
+            && upstream.pay(at(0), Fault::Timeout, Child::NONE).is_ok()
+    );
+    assert_eq!(upstream.snapshot(at(0)).would_refuse.budget, 1, "below half, though it can pay");
 }
 
 /// X10, in-flight limit.

@@ -49,6 +49,7 @@ impl Upstream {
             in_flight,
             endpoints,
             queue,
+            queue_wait,
             curbs,
             modes,
             would_refuse: _,
@@ -67,6 +68,7 @@ impl Upstream {
         self.endpoints.adopt(endpoints, now);
         self.set_modes(modes);
         self.queue.adopt(&queue);
+        self.queue_wait = queue_wait;
         self.curbs = Curbs::adopt(self.curbs.take(), curbs, self.endpoints.last_sent(), now);
         self.poll(now, wake);
         Ok(())

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Failure, Fault, breaker, in_flight::Limit};
+use crate::{Failure, Fault, breaker, in_flight::Limit, spec::Gate};
 
 pub(super) const PER_TRY: Duration = Duration::from_secs(5);
 
@@ -401,4 +401,57 @@ fn a_limit_that_moves_is_told_and_one_that_trembles_is_not() {
         upstream.gave_up(at(310), at(0));
     }
     assert_eq!(upstream.next_event(), None);
+}
+
+/// The other ends of a ghost: proof that it was never processed, or its connection closed by the endpoint.
+#[test]
+fn a_ghost_that_provably_ended_frees_its_slot_once_and_whoever_waits_goes() {
+    let mut upstream = upstream(Limit::Fixed(2), 8);
+    let [first, second] = [at(0), at(0)].map(|now| go(&mut upstream, now));
+    let (id, other) = (first.id(), second.id());
+    upstream.release(at(10), first, Release::Ghost, &mut Vec::new());
+    let (ticket, _) = queued(&mut upstream, at(20), &Ask::first(at(20)));
+    let mut wake = Vec::new();
+    upstream.ghost_ended(at(30), other, &mut wake);
+    assert!(wake.is_empty(), "that one is no ghost");
+    upstream.ghost_ended(at(30), id, &mut wake);
+    assert_eq!((wake.len(), wake[0].ticket), (1, ticket));
+    upstream.ghost_ended(at(30), id, &mut wake);
+    assert_eq!((wake.len(), upstream.snapshot(at(30)).ghosts), (1, 0), "once");
+    end(&mut upstream, at(40), second, Outcome::Success);
+}
+
+/// X8, where a hint is a quota's.
+#[test]
+fn a_gate_for_all_holds_first_attempts_back_too() {
+    let spec = UpstreamSpec { gate: Gate::All, ..UpstreamSpec::gateway() };
+    let mut upstream = Upstream::new(spec, PER_TRY, 1, Time::ZERO).unwrap();
+    let permit = go(&mut upstream, at(0));
+    let overload = Failure::of(Fault::Overload).with_hint(Duration::from_secs(2));
+    end(&mut upstream, at(10), permit, Outcome::Failed(overload));
+    assert_eq!(refused(&mut upstream, at(2_009), &Ask::first(at(2_009))), Reason::NotBefore);
+    let _ = go(&mut upstream, at(2_010));
+    upstream.reload(at(2_010), UpstreamSpec::gateway(), PER_TRY, &mut Vec::new()).unwrap();
+    let permit = go(&mut upstream, at(2_020));
+    end(&mut upstream, at(2_030), permit, Outcome::Failed(overload));
+    let _ = go(&mut upstream, at(2_040));
+}
+
+#[test]
+fn a_wait_that_was_written_is_the_wait_in_the_queue() {
+    let queue_wait = Some(Duration::from_millis(70));
+    let spec = UpstreamSpec {
+        in_flight: Limit::Fixed(1),
+        queue: 8,
+        queue_wait,
+        ..UpstreamSpec::gateway()
+    };
+    let mut upstream = Upstream::new(spec, PER_TRY, 1, Time::ZERO).unwrap();
+    let _held = go(&mut upstream, at(0));
+    let (ticket, until) = queued(&mut upstream, at(0), &Ask::first(at(0)));
+    assert_eq!(until, at(70));
+    let mut wake = Vec::new();
+    upstream.poll(at(70), &mut wake);
+    assert_eq!(wake[0].ticket, ticket);
+    assert_eq!(wake[0].result.as_ref().unwrap_err().reason, Reason::QueueWait);
 }

@@ -26,7 +26,8 @@ impl Upstream {
         if useful_until <= now {
             return Admission::No(self.refuse(now, Reason::DeadlineMargin));
         }
-        let wait_until = now + (patience / 2).saturating_sub(margin).max(LEAST_WAIT);
+        let usual = (patience / 2).saturating_sub(margin).max(LEAST_WAIT);
+        let wait_until = now + self.queue_wait.unwrap_or(usual);
         let entry = Entry { item: *ask, rank: ask.rank(), wait_until, useful_until };
         match self.queue.push(now, entry) {
             Pushed::In(ticket) => Admission::Queued(ticket, self.next_wake().unwrap_or(wait_until)),
