@@ -6,19 +6,20 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use quell::{
-    Clock, Limit, Quell, Upstream,
+    Clock, Limit, Quell, Reason, Upstream,
     core::{
         Failure, Fault, Input, Outcome, Policy, Rng, Step, Time, breaker,
         budget::tokens,
         spec::{PolicySpec, UpstreamSpec},
     },
+    observe::{Event, Observe},
     run::{self, Done, Sender, Try},
     upstream::{Guard, Host, Sending},
 };
@@ -287,13 +288,25 @@ async fn a_closure_that_panics_releases_what_its_call_held() {
 
 /// P4 on a thread, in the closure and in what it calls back.
 #[test]
-fn a_blocking_closure_that_panics_releases_what_its_call_held() {
-    let quell = Quell::upstream("u").clock(Clock::manual()).idempotent().build().unwrap();
+fn a_blocking_closure_that_panics_releases_what_its_call_held_and_is_recorded() {
+    struct Ends(Arc<AtomicUsize>);
+    impl Observe for Ends {
+        fn observe(&self, _: &str, event: &Event<'_>) {
+            if let Event::Finished(end) = event {
+                assert_eq!((end.attempts, end.reason), (1, Some(Reason::ClientGone)));
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+    let ends = Arc::new(AtomicUsize::new(0));
+    let quell = Quell::upstream("u").clock(Clock::manual()).idempotent();
+    let quell = quell.observe(Ends(ends.clone())).build().unwrap();
     let outcome = std::panic::catch_unwind(|| {
         quell.call_blocking(|_| -> Result<(), &str> { panic!("on purpose") }).wait()
     });
     assert!(outcome.is_err());
     assert_eq!((quell.snapshot().in_flight, quell.snapshot().ghosts), (0, 1));
+    assert_eq!(ends.load(Ordering::Relaxed), 1);
     let outcome = std::panic::catch_unwind(|| {
         let call = quell.call_blocking(|_| Err::<(), _>("failed"));
         call.on_retry(|_| panic!("on purpose")).wait()

@@ -17,7 +17,8 @@ const GOALS: [(&str, f64); 4] =
 struct Pair {
     pair: String,
     ours: f64,
-    theirs: f64,
+    /// Missing where there is no peer.
+    theirs: Option<f64>,
 }
 
 pub(super) fn measure(program: &Path) -> Result<Vec<Figure>> {
@@ -37,16 +38,16 @@ fn parse(lines: &[u8]) -> Result<Vec<Pair>> {
 }
 
 fn figure(Pair { pair, ours, theirs }: &Pair) -> Figure {
-    let ratio = ours / theirs;
+    let ratio = theirs.map(|theirs| ours / theirs);
     let most = GOALS.iter().find(|(name, _)| name == pair).map(|&(_, most)| most);
     Figure {
         figure: format!("core.{pair}"),
         value: *ours,
         unit: "ns per call".into(),
-        against: Some(*theirs),
-        ratio: Some(ratio),
+        against: *theirs,
+        ratio,
         goal: most.map(|most| format!("ratio at most {most}")),
-        met: most.map(|most| ratio <= most),
+        met: most.map(|most| ratio.is_some_and(|ratio| ratio <= most)),
     }
 }
 
@@ -56,6 +57,7 @@ mod tests {
 
     const SAID: &[u8] = br#"{"pair": "stack_1t", "ours": 110, "theirs": 200.0}
 {"pair": "budget", "ours": 30.5, "theirs": 61}
+{"pair": "queue", "ours": 12.5}
 "#;
 
     #[test]
@@ -63,11 +65,13 @@ mod tests {
         let figures: Vec<_> = parse(SAID).unwrap().iter().map(figure).collect();
         assert_eq!(figures[1].figure, "core.budget");
         assert_eq!((figures[1].against, figures[1].ratio), (Some(61.0), Some(0.5)));
+        assert_eq!((figures[2].value, figures[2].against, figures[2].met), (12.5, None, None));
     }
 
     #[test]
     fn a_ratio_is_met_up_to_the_goal_and_no_further() {
-        let met = |pair: &str, ours| figure(&Pair { pair: pair.into(), ours, theirs: 100.0 }).met;
+        let met =
+            |pair: &str, ours| figure(&Pair { pair: pair.into(), ours, theirs: Some(100.0) }).met;
         assert_eq!((met("stack_1t", 55.0), met("stack_1t", 56.0)), (Some(true), Some(false)));
         assert_eq!(met("budget", 500.0), None);
     }

@@ -6,6 +6,7 @@
 mod does;
 mod pair;
 mod policies;
+mod rest;
 mod services;
 mod theirs;
 

@@ -19,7 +19,7 @@ use quell_bench::{
     work::{Guarded, WARM_UP, Work},
 };
 
-use crate::{policies, services, theirs};
+use crate::{policies, rest, services, theirs};
 
 const BATCHES: usize = 51;
 const THREADS: usize = 2;
@@ -55,7 +55,24 @@ pub(crate) fn run_all() -> Result<()> {
     alone("breaker_vs_failsafe", policies::breaker()?, theirs::failsafe()?)?;
     alone("in_flight", policies::in_flight()?, theirs::semaphore()?)?;
     alone("in_flight_vs_tower", policies::in_flight()?, services::concurrency_limit()?)?;
-    alone("backoff", policies::backoff()?, theirs::random_backoff()?)
+    alone("backoff", policies::backoff()?, theirs::random_backoff()?)?;
+    unpaired("queue", rest::queue())?;
+    unpaired("throttle", rest::throttle()?)?;
+    unpaired("endpoints", rest::endpoints()?)?;
+    unpaired("credit", rest::credit())?;
+    unpaired("limiters", rest::limiters()?)?;
+    unpaired("hedge", rest::hedge()?)?;
+    unpaired("idempotency", rest::idempotency()?)?;
+    unpaired("ladder", rest::ladder()?)?;
+    unpaired("lease", rest::lease()?)
+}
+
+/// One of ours that has no peer.
+fn unpaired(name: &'static str, mut ours: impl Work) -> Result<()> {
+    repeat(&mut ours, WARM_UP);
+    let times = (0..BATCHES).map(|_| batch(&mut ours, CALLS)).collect();
+    println!(r#"{{"pair": "{name}", "ours": {}}}"#, median(times));
+    ours.check().with_context(|| format!("{name}: ours"))
 }
 
 fn alone(name: &'static str, mut ours: impl Work, mut theirs: impl Work) -> Result<()> {

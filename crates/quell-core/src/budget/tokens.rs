@@ -262,6 +262,13 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_is_shown_as_a_share() {
+        let mut budget = budget(4, 0.1);
+        let _ = budget.take(Time::ZERO, Fault::Server).unwrap();
+        assert_eq!(budget.fill(Time::ZERO), 0.75);
+    }
+
+    #[test]
     fn an_empty_budget_refuses_and_ten_successes_at_a_tenth_buy_one_retry() {
         let mut budget = budget(3, 0.1);
         assert_eq!(drain(&mut budget, Time::ZERO), 3);
