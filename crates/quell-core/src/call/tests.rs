@@ -299,8 +299,11 @@ fn a_defer_comes_back_when_asked_and_burns_no_attempt() {
 
 /// A world in which an attempt usually takes 100 ms and is hedged after the 90th percentile.
 fn hedging() -> (World, Time) {
+    hedging_at(UpstreamSpec { in_flight: Limit::Fixed(2), queue: 4, ..UpstreamSpec::gateway() })
+}
+
+fn hedging_at(spec: UpstreamSpec) -> (World, Time) {
     let hedge = Some(crate::hedge::Hedge::new(0.9, Duration::ZERO).unwrap());
-    let spec = UpstreamSpec { in_flight: Limit::Fixed(2), queue: 4, ..UpstreamSpec::gateway() };
     let mut world = World::new(PolicySpec { hedge, ..PolicySpec::library() }, spec);
     for i in 0..64 {
         let (mut call, send) = world.start(at(i * 200));
@@ -351,6 +354,25 @@ fn the_first_success_wins_and_the_loser_becomes_a_ghost_that_judges_nothing() {
             let input = Input::Ended { slot: send.slot, outcome: Outcome::Success };
             let _ = world.step(&mut call, due + Duration::from_millis(100), input);
         }
+    }
+}
+
+/// X4: under rules by which one lost hedge would open it, or their share of all calls, and with nothing else to look at.
+#[test]
+fn no_number_of_lost_hedges_opens_the_breaker() {
+    use crate::breaker::{Spec, State};
+    for breaker in [Spec::default(), Spec { consecutive: 1, ..Spec::default() }] {
+        let (mut world, now) = hedging_at(UpstreamSpec { breaker, ..UpstreamSpec::library() });
+        let start = now + breaker.window; // what was served before has fallen off
+        for round in 0..25 {
+            let now = start + Duration::from_millis(300) * round;
+            let (mut call, _loser, winner, due) = hedged(&mut world, now);
+            let input = Input::Ended { slot: winner.slot, outcome: Outcome::Success };
+            let over = due + Duration::from_millis(100);
+            assert_eq!(finishes(world.step(&mut call, over, input)), (Answer::This, None));
+            assert_eq!(world.upstream.snapshot(over).breaker, State::Closed, "round {round}");
+        }
+        assert_eq!(world.upstream.next_event(), None);
     }
 }
 
