@@ -52,29 +52,33 @@ impl Window {
     /// Counts one outcome.
     #[inline]
     pub fn add(&mut self, now: Time, good: bool) {
-        if now >= self.ends {
-            self.slide(now);
-        }
+        self.forget(now);
         self.open.good += u64::from(good);
         self.open.bad += u64::from(!good);
     }
 
-    /// Bad outcomes that still count, as of the last [`Window::add`].
+    /// Lets go of what counts no more.
+    #[inline]
+    pub fn forget(&mut self, now: Time) {
+        if now >= self.ends {
+            self.slide(now);
+        }
+    }
+
+    /// Bad outcomes that still count, as of the last [`Window::add`] or [`Window::forget`].
     #[inline]
     pub fn bad(&self) -> u64 {
         self.sum.bad + self.open.bad
     }
 
-    /// All outcomes that still count, as of the last [`Window::add`].
+    /// All outcomes that still count, as of the last [`Window::add`] or [`Window::forget`].
     pub fn total(&self) -> u64 {
         self.sum.good + self.open.good + self.bad()
     }
 
     /// Takes on the length of one just made. Where that is another, all that still counts counts as of now.
     pub fn adopt(&mut self, fresh: Self, now: Time) {
-        if now >= self.ends {
-            self.slide(now);
-        }
+        self.forget(now);
         if self.width != fresh.width {
             let (good, bad) = (self.sum.good + self.open.good, self.bad());
             *self = Self { open: Bucket { good, bad }, ..fresh };

@@ -308,7 +308,8 @@ impl Breaker {
             self.judge_probe(now, pass, good, rng)
         } else {
             self.count(now, pass, good);
-            self.is_failing().then(|| self.open(now, rng))
+            // An outcome that says nothing is no occasion to judge what was said before.
+            (good.is_some() && self.is_failing(now)).then(|| self.open(now, rng))
         };
         let untold = self.untold.take();
         changed.or(untold)
@@ -367,13 +368,16 @@ impl Breaker {
         }
     }
 
-    fn is_failing(&self) -> bool {
+    /// Only what the windows still see counts, whatever came before: a forced mode may have ended, or a reload lowered a
+    /// threshold, long after anything was counted.
+    fn is_failing(&mut self, now: Time) -> bool {
         let spec = &self.spec;
+        self.failures.forget(now);
         matches!(self.inner, Inner::Closed { .. })
             && self.control.may_open()
             && (self.failures.reaches(spec.min_calls, spec.failure_rate)
                 || (spec.consecutive > 0 && self.in_a_row >= spec.consecutive)
-                || self.slow.as_ref().is_some_and(|slow| slow.is_too_much(spec)))
+                || self.slow.as_mut().is_some_and(|slow| slow.is_too_much(spec, now)))
     }
 
     /// Drawn from half the time to all of it, so that a fleet does not come back in step.
@@ -422,7 +426,7 @@ impl Breaker {
         }
         if matches!(self.inner, Inner::Closed { .. })
             && self.slow.as_mut().is_some_and(|slow| slow.catch_up(now))
-            && self.is_failing()
+            && self.is_failing(now)
         {
             let half = nanos(self.open_for / 2);
             let share = self.drawn.take().unwrap_or(u64::MAX);

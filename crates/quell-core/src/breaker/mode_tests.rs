@@ -154,3 +154,38 @@ fn leaving_report_mode_does_not_learn_from_what_it_would_have_refused() {
     }
     assert_eq!(breaker.state(at(2_000)), State::Closed);
 }
+
+/// Failures that nobody acted on, then an hour of silence: neither an outcome that says nothing nor a call that has become
+/// slow brings them back.
+#[test]
+fn evidence_older_than_the_window_opens_nothing() {
+    for becomes_slow in [false, true] {
+        let mut breaker = Breaker::new(Spec::classic(), at(0)).unwrap();
+        let mut rng = Rng::new(1);
+        breaker.set_mode(at(0), Mode::ForcedClosed, Some(at(1_000)));
+        for _ in 0..50 {
+            assert!(call(&mut breaker, at(1), false, &mut rng));
+        }
+        let hour = at(3_600_000);
+        assert!(breaker.check(hour, true, &mut rng).is_ok());
+        let pass = breaker.take(hour);
+        let over = hour + Duration::from_secs(if becomes_slow { 2 } else { 0 });
+        assert_eq!(breaker.state(over), State::Closed);
+        assert_eq!(breaker.judge(over, &pass, None, &mut rng), None);
+        assert_eq!(breaker.judge(over, &pass, Some(false), &mut rng), None);
+        assert_eq!(breaker.state(over), State::Closed);
+    }
+}
+
+#[test]
+fn what_was_seen_while_forced_closed_decides_with_the_next_outcome_that_says_something() {
+    let mut breaker = Breaker::new(Spec::classic(), at(0)).unwrap();
+    let mut rng = Rng::new(1);
+    breaker.set_mode(at(0), Mode::ForcedClosed, Some(at(1_000)));
+    for _ in 0..50 {
+        assert!(call(&mut breaker, at(1), false, &mut rng));
+    }
+    let (silent, good) = (breaker.take(at(1_000)), breaker.take(at(1_000)));
+    assert_eq!(breaker.judge(at(1_000), &silent, None, &mut rng), None);
+    assert_eq!(breaker.judge(at(1_000), &good, Some(true), &mut rng), Some(State::Open));
+}

@@ -63,7 +63,7 @@ impl Model {
         }
     }
 
-    fn too_many(&self, log: &[(Time, bool)], rate: f64) -> bool {
+    fn too_many(&self, log: &[(Time, bool)], rate: f64, now: Time) -> bool {
         let share = |part: &[bool]| {
             let bad = part.iter().filter(|&&good| !good).count();
             bad > 0
@@ -72,10 +72,9 @@ impl Model {
         };
         let bucket =
             |at: Time| at.since(self.closed_at).as_nanos() / (self.spec.window.as_nanos() / 10);
-        let Some(&(newest, _)) = log.last() else { return false };
         let recent: Vec<_> = log
             .iter()
-            .filter(|(at, _)| bucket(*at) + 10 > bucket(newest))
+            .filter(|(at, _)| bucket(*at) + 10 > bucket(now))
             .map(|(_, good)| *good)
             .collect();
         let last = |n: u32| -> Vec<bool> {
@@ -89,11 +88,11 @@ impl Model {
         }
     }
 
-    fn must_open(&self) -> bool {
+    fn must_open(&self, now: Time) -> bool {
         let row = self.outcomes.iter().rev().take_while(|(_, good)| !good).count();
-        self.too_many(&self.outcomes, self.spec.failure_rate)
+        self.too_many(&self.outcomes, self.spec.failure_rate, now)
             || (self.spec.consecutive > 0 && row >= self.spec.consecutive as usize)
-            || (self.spec.slow.is_some() && self.too_many(&self.speeds, self.spec.slow_rate))
+            || (self.spec.slow.is_some() && self.too_many(&self.speeds, self.spec.slow_rate, now))
     }
 
     fn open(&mut self, now: Time) -> Option<State> {
@@ -127,7 +126,7 @@ impl Model {
                 self.speeds.push((now, false));
             }
         }
-        if any && self.must_open() {
+        if any && self.must_open(now) {
             self.untold = self.open(now);
         }
     }
@@ -204,7 +203,7 @@ impl Model {
                     self.speeds.push((now, !is_slow));
                 }
                 self.outcomes.push((now, seen));
-                if self.must_open() { self.open(now) } else { None }
+                if self.must_open(now) { self.open(now) } else { None }
             }
             Phase::Half { good, bad } => {
                 if seen && !is_slow {

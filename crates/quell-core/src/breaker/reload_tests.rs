@@ -72,6 +72,22 @@ fn a_run_of_failures_goes_on_and_a_stricter_rule_waits_for_the_next_outcome() {
     assert_eq!(breaker.state(at(1)), State::Open);
 }
 
+/// X9.
+#[test]
+fn a_lower_threshold_looks_only_at_what_is_in_the_window() {
+    for (later, opens) in [(100, true), (3_600_000, false)] {
+        let (mut breaker, mut rng) = breaker(Spec { min_calls: 100, ..Spec::classic() });
+        fail(&mut breaker, &mut rng, 50, at(0));
+        reload(&mut breaker, Spec::classic(), at(1));
+        let (silent, slow) = (breaker.take(at(later)), breaker.take(at(later)));
+        assert_eq!(breaker.judge(at(later), &silent, None, &mut rng), None);
+        // The other becomes slow, which is something to look at, though it is just one.
+        let state = if opens { State::Open } else { State::Closed };
+        assert_eq!(breaker.state(at(later + 2_000)), state, "{later} ms later");
+        breaker.free(at(later + 2_000), &slow);
+    }
+}
+
 /// X9, C4, C7.
 #[test]
 fn probes_that_are_out_count_under_the_new_number_and_give_back_their_own_slots() {

@@ -76,7 +76,8 @@ impl Slow {
         took >= self.after
     }
 
-    pub(super) fn is_too_much(&self, spec: &Spec) -> bool {
+    pub(super) fn is_too_much(&mut self, spec: &Spec, now: Time) -> bool {
+        self.speed.forget(now);
         self.speed.reaches(spec.min_calls, spec.slow_rate)
     }
 

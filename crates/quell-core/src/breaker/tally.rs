@@ -27,6 +27,11 @@ impl Tally {
         }
     }
 
+    /// Lets go of what counts no more. The last calls count however long ago they were.
+    pub(super) fn forget(&mut self, now: Time) {
+        self.window.forget(now);
+    }
+
     /// Takes on the windows of one just made and keeps what was seen: over time as [`Window::adopt`] says, of the last calls
     /// as many as fit. A window that did not count before starts empty.
     pub(super) fn adopt(&mut self, fresh: Self, now: Time) {
