@@ -45,6 +45,16 @@ pub enum Event {
     BudgetExhausted,
     /// The budget can pay again.
     BudgetRecovered,
+    /// A retry was refused because its route's or tenant's own budget was empty; said once until that recovers.
+    ChildBudgetExhausted {
+        /// Whose; `None` is the one that all share who came too late for their own.
+        key: Option<u64>,
+    },
+    /// A route's or tenant's own budget can pay again: said when it is next asked or paid into.
+    ChildBudgetRecovered {
+        /// Whose; `None` is the one that all share who came too late for their own.
+        key: Option<u64>,
+    },
     /// The adaptive in-flight limit moved by more than a tenth.
     LimitMoved {
         /// The limit as last told.

@@ -69,6 +69,11 @@ pub struct Receipt {
 impl Receipt {
     /// For a retry that nobody paid for: there is nothing to give back, and nothing to win.
     pub(crate) const UNPAID: Self = Self { parent: None, child: None };
+
+    /// Whose budget paid beside the upstream's.
+    pub(crate) fn child(&self) -> Child {
+        self.child.as_ref().map_or(Child::NONE, |(child, _)| *child)
+    }
 }
 
 /// A budget that knows whether it was said to be empty.
@@ -76,11 +81,13 @@ impl Receipt {
 struct Watched {
     budget: Budget,
     exhausted: bool,
+    /// Whose it is, if it is one child's alone.
+    key: Option<u64>,
 }
 
 impl Watched {
     fn new(spec: Spec, now: Time) -> Result<Self, Invalid> {
-        Ok(Self { budget: Budget::new(spec, now)?, exhausted: false })
+        Ok(Self { budget: Budget::new(spec, now)?, exhausted: false, key: None })
     }
 
     fn take(
@@ -142,13 +149,19 @@ impl Purse {
         }
         if self.children.len() <= MOST {
             let Ok(fresh) = Watched::new(spec, now) else { return Child::NONE };
-            self.children.push(fresh);
+            let key = (self.children.len() < MOST).then_some(key);
+            self.children.push(Watched { key, ..fresh });
         }
         let slot = self.children.len() as u16; // at most MOST + 1
         if usize::from(slot) <= MOST {
             self.slots.insert(key, slot);
         }
         Child(slot)
+    }
+
+    /// Whose it is; `None` if it is shared, or nobody's.
+    pub fn key_of(&self, child: Child) -> Option<u64> {
+        self.children.get(self.slot(child)?)?.key
     }
 
     /// Pays for one retry from child and parent, or from neither and says why not.

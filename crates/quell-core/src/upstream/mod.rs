@@ -265,7 +265,8 @@ impl Upstream {
     #[cold]
     pub(crate) fn judge_child(&mut self, now: Time, child: Child, outcome: &Outcome) {
         if matches!(outcome, Outcome::Success) {
-            self.purse.earn_child(now, child);
+            let changes = self.purse.earn_child(now, child);
+            self.note_budgets(child, changes);
         } else if outcome.is_retryable() {
             self.purse.failed_child(now, child);
         }
@@ -275,22 +276,24 @@ impl Upstream {
     #[cold]
     pub(crate) fn pay(&mut self, now: Time, fault: Fault, child: Child) -> Result<Receipt, Reason> {
         let (paid, changes) = self.purse.take(now, child, fault, &mut self.rng);
-        self.note_budget(changes);
+        self.note_budgets(child, changes);
         paid.or_else(|reason| self.overlook_budget().then_some(Receipt::UNPAID).ok_or(reason))
     }
 
     /// Takes back what was paid for a retry that was never sent.
     #[cold]
     pub(crate) fn refund(&mut self, now: Time, paid: Receipt) {
+        let child = paid.child();
         let changes = self.purse.refund(now, paid);
-        self.note_budget(changes);
+        self.note_budgets(child, changes);
     }
 
     /// A retry that was paid for succeeded.
     #[cold]
     pub(crate) fn retried_well(&mut self, now: Time, paid: Receipt) {
+        let child = paid.child();
         let changes = self.purse.retried_well(now, paid);
-        self.note_budget(changes);
+        self.note_budgets(child, changes);
     }
 
     /// Whether a hedge would make things worse: the breaker is not closed, or the budget below half.

@@ -6,7 +6,7 @@ use super::{LONGEST_HOLD, Upstream};
 use crate::{
     Time,
     breaker::State,
-    budget::purse::{Change, Changes},
+    budget::purse::{Change, Changes, Child},
     event::Event,
 };
 
@@ -42,6 +42,18 @@ impl Upstream {
             Some(Change::Exhausted) => self.events.push(Event::BudgetExhausted),
             Some(Change::Recovered) => self.events.push(Event::BudgetRecovered),
         }
+    }
+
+    /// The same, and what became of a route's or tenant's own.
+    #[cold]
+    pub(super) fn note_budgets(&mut self, child: Child, changes: Changes) {
+        self.note_budget(changes);
+        let Some(change) = changes.child else { return };
+        let key = self.purse.key_of(child);
+        self.events.push(match change {
+            Change::Exhausted => Event::ChildBudgetExhausted { key },
+            Change::Recovered => Event::ChildBudgetRecovered { key },
+        });
     }
 
     #[cold]

@@ -20,7 +20,7 @@ pub(crate) fn line(text: fmt::Arguments<'_>) {
 }
 
 /// Kinds of changes that are told apart when lines are held back.
-const KINDS: usize = 8;
+const KINDS: usize = 10;
 
 /// Writes changes of the upstream's state as they come, and once a second the sum of the rest.
 #[derive(Debug)]
@@ -90,6 +90,8 @@ const NAMES: [&str; KINDS] = [
     "ghost probe",
     "upstream asked to hold back",
     "endpoint ejected",
+    "a route's or tenant's retry budget exhausted",
+    "a route's or tenant's retry budget recovered",
 ];
 
 fn kind(change: &Change) -> usize {
@@ -102,6 +104,8 @@ fn kind(change: &Change) -> usize {
         Change::GhostProbe { .. } => 5,
         Change::HeldBack { .. } => 6,
         Change::Ejected { .. } => 7,
+        Change::ChildBudgetExhausted { .. } => 8,
+        Change::ChildBudgetRecovered { .. } => 9,
     }
 }
 

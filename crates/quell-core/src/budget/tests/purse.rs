@@ -145,6 +145,15 @@ fn failing(upstream: &mut Upstream, child: Option<u64>, now: Time) -> (Call, Ste
     (call, step)
 }
 
+/// One call that succeeds at once.
+fn succeeding(upstream: &mut Upstream, child: u64, now: Time) {
+    let mut call = Call::new();
+    call.set_child(upstream.child(now, child));
+    let Step::Send(send) = step(&mut call, now, Input::Start, upstream) else { panic!() };
+    let input = Input::Ended { slot: send.slot, outcome: Outcome::Success };
+    let _ = step(&mut call, now, input, upstream);
+}
+
 fn upstream(budget: impl Into<Spec>, children: Option<Spec>) -> Upstream {
     let breaker = crate::breaker::Spec { min_calls: u32::MAX, ..Default::default() };
     let spec = UpstreamSpec { budget: budget.into(), children, breaker, ..UpstreamSpec::library() };
@@ -161,7 +170,48 @@ fn calls_of_one_tenant_retry_on_that_tenants_budget() {
     assert_eq!((retried(Some(1)), retried(Some(2)), retried(None)), (2, 2, 5));
     assert_eq!(upstream.snapshot(at(0)).retries.level, 91.0);
     assert_eq!(upstream.child_budgets(at(0)).map(|(_, child)| child.denied).sum::<u64>(), 6);
+    let [one, two] = [1, 2].map(|key| Some(Event::ChildBudgetExhausted { key: Some(key) }));
+    assert_eq!((upstream.next_event(), upstream.next_event()), (one, two));
     assert_eq!(upstream.next_event(), None, "the upstream's own is not exhausted");
+}
+
+#[test]
+fn a_tenants_budget_is_told_of_once_when_it_is_empty_and_once_when_it_can_pay_again() {
+    let mut upstream = upstream(bucket(100, 0.1), Some(bucket(1, 0.5)));
+    let exhausted = Some(Event::ChildBudgetExhausted { key: Some(7) });
+    let recovered = Some(Event::ChildBudgetRecovered { key: Some(7) });
+    // A retry that was paid for and comes back, and two successes, each bring the token back.
+    let (mut sleeping, _) = failing(&mut upstream, Some(7), at(0));
+    for refunded in [true, false] {
+        for _ in 0..3 {
+            let _ = failing(&mut upstream, Some(7), at(0));
+        }
+        assert_eq!((upstream.next_event(), upstream.next_event()), (exhausted, None));
+        if refunded {
+            sleeping.abandon(at(0), &mut upstream, &mut Vec::new());
+        } else {
+            (0..2).for_each(|_| succeeding(&mut upstream, 7, at(0)));
+        }
+        assert_eq!((upstream.next_event(), upstream.next_event()), (recovered, None));
+        let _ = failing(&mut upstream, Some(7), at(0)); // pays the one token
+    }
+}
+
+#[test]
+fn those_who_share_a_budget_are_told_of_it_without_a_name() {
+    let mut upstream = upstream(bucket(5_000, 0.1), Some(bucket(1, 0.1)));
+    for key in 0..MOST as u64 {
+        upstream.child(at(0), key);
+    }
+    for key in [5_000, 6_000] {
+        let _ = failing(&mut upstream, Some(key), at(0));
+    }
+    assert_eq!(upstream.next_event(), Some(Event::ChildBudgetExhausted { key: None }));
+    let last = MOST as u64 - 1;
+    for _ in 0..2 {
+        let _ = failing(&mut upstream, Some(last), at(0));
+    }
+    assert_eq!(upstream.next_event(), Some(Event::ChildBudgetExhausted { key: Some(last) }));
 }
 
 /// The kind that gives tokens of successful retries back is told of them by the loop.
