@@ -227,6 +227,14 @@ impl Breaker {
         self.untold.take()
     }
 
+    /// Whether this is one of the probes that are out, or went out beside them.
+    #[cfg(test)]
+    pub(crate) fn is_probe_out(&self, now: Time, pass: &Pass) -> bool {
+        let Inner::HalfOpen(probes) = &self.inner else { return false };
+        pass.generation == self.generation
+            && (pass.slot == OUTSIDE || probes.is_out(now, pass.slot))
+    }
+
     /// Whether a fresh one in the same mode would be as good, provided that nothing is under way.
     fn is_as_new(&self, now: Time) -> bool {
         let is_closed = match self.inner {

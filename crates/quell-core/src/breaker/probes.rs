@@ -59,6 +59,13 @@ impl Probes {
         }
     }
 
+    /// Whether this probe's slot is taken by it and has not run out.
+    #[cfg(test)]
+    pub(super) fn is_out(&self, now: Time, ticket: u32) -> bool {
+        let slot = ticket as usize % MAX_PROBES;
+        self.tickets[slot] == ticket && self.leases[slot] > now
+    }
+
     /// Slots that are taken and have not run out.
     #[cfg(test)]
     pub(super) fn out(&self, now: Time) -> usize {

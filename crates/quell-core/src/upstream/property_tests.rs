@@ -7,6 +7,7 @@ use super::{
     *,
 };
 use crate::{
+    breaker,
     in_flight::Limit,
     pools::{Pool, Spec},
 };
@@ -47,18 +48,21 @@ pub(super) struct Host {
     pub(super) tickets: Vec<Ticket>,
     pub(super) wake: Vec<Wake>,
     pub(super) clock: u64,
+    /// Attempts that the last act sent, but for probes of a breaker.
+    sent: usize,
 }
 
 impl Host {
     pub(super) fn new(spec: UpstreamSpec, seed: u64) -> Self {
         let upstream = Upstream::new(spec, PER_TRY, seed, Time::ZERO).unwrap();
         let (permits, tickets, wake) = (Vec::new(), Vec::new(), Vec::new());
-        Self { upstream, permits, tickets, wake, clock: 10_000 }
+        Self { upstream, permits, tickets, wake, clock: 10_000, sent: 0 }
     }
 
     pub(super) fn act(&mut self, act: Act) {
         let now = at(self.clock);
         let Self { upstream, permits, tickets, wake, .. } = self;
+        self.sent = 0;
         match act {
             Act::Admit { retry, told, key, pool } => {
                 let deadline = told.map_or(Time::MAX, |told| at(self.clock + told));
@@ -69,7 +73,11 @@ impl Host {
                 let pool = Pool::of(pool); // of which the last two are none
                 let ask = Ask { attempt, deadline, told, priority, key, pool, ..Ask::first(now) };
                 match upstream.admit(now, &ask) {
-                    Admission::Go(permit) => permits.push(permit),
+                    Admission::Go(permit) => {
+                        // Where it is half-open the breaker alone decides.
+                        self.sent = usize::from(upstream.applied(now, key) == State::Closed);
+                        permits.push(permit);
+                    }
                     Admission::Queued(ticket, _) => tickets.push(ticket),
                     Admission::No(_) => {}
                 }
@@ -112,6 +120,7 @@ impl Host {
     /// Collects grants; false if anything was lost or doubled.
     pub(super) fn is_whole(&mut self) -> bool {
         for Wake { ticket, result } in self.wake.drain(..) {
+            self.sent += usize::from(result.is_ok());
             let place = self.tickets.iter().position(|&other| other == ticket);
             self.tickets.swap_remove(place.expect("a ticket is answered once, if it is out"));
             self.permits.extend(result);
@@ -121,6 +130,30 @@ impl Host {
         snapshot.in_flight as usize == self.permits.len()
             && waiting == self.tickets.len()
             && pools_are_right(&snapshot, &self.permits)
+    }
+
+    /// Whether the last act gave out slots while there were any, and no longer. A probe takes the place of a ghost, and
+    /// that may be one of more than are counted.
+    fn keeps_to(&mut self, limit: u32) -> bool {
+        let events = core::iter::from_fn(|| self.upstream.next_event());
+        let probes = events.filter(|event| matches!(event, Event::GhostProbe { .. })).count();
+        self.sent <= probes || self.upstream.endpoints.taken(limit) <= limit + probes as u32
+    }
+
+    /// The most probes that any one breaker has out.
+    fn most_probes_out(&mut self) -> usize {
+        let now = at(self.clock);
+        let Upstream { breaker, curbs, .. } = &mut self.upstream;
+        let mut shards = curbs.as_mut().and_then(|curbs| curbs.shards.as_mut());
+        let mut is_out = |permit: &Permit| match &mut shards {
+            Some(shards) if permit.seat != Seat::NOWHERE => {
+                shards.at(permit.seat).is_some_and(|own| own.is_probe_out(now, &permit.pass))
+            }
+            _ => breaker.is_probe_out(now, &permit.pass),
+        };
+        let out: Vec<_> = self.permits.iter().filter(|permit| is_out(permit)).collect();
+        let beside = |one: &Permit| out.iter().filter(|other| other.seat == one.seat).count();
+        out.iter().map(|permit| beside(permit)).max().unwrap_or(0)
     }
 
     /// Everything comes back; then one success per endpoint sweeps the ghosts away.
@@ -161,9 +194,13 @@ proptest! {
         limit in 1..6u32,
         seed in any::<u64>(),
     ) {
+        // So few calls decide that there is much to probe.
+        let (min_calls, probes) = (1 + (seed % 4) as u32, 1 + (seed % 2) as u8);
+        let breaker = breaker::Spec { min_calls, probes, ..breaker::Spec::default() };
         let spec = UpstreamSpec {
             in_flight: Limit::Fixed(limit),
             queue: 4,
+            breaker,
             endpoints: 1 + (seed % 3) as u16,
             breaker_keys: (seed % 5 > 1).then_some(2),
             pools: if seed % 7 > 2 { Spec::of(&[limit, 1]).unwrap() } else { Spec::NONE },
@@ -175,6 +212,8 @@ proptest! {
             host.clock = if back == 0 { clock - step.min(clock) } else { clock + step };
             host.act(act);
             prop_assert!(host.is_whole());
+            prop_assert!(host.keeps_to(limit));
+            prop_assert!(host.most_probes_out() <= usize::from(spec.breaker.probes));
         }
         let snapshot = host.come_to_rest();
         prop_assert_eq!((snapshot.in_flight, snapshot.ghosts, snapshot.queued), (0, 0, 0));
