@@ -10,8 +10,8 @@ use crate::{
         record::{Invalid as OfRecord, List, Record},
     },
     budget::{
-        self, Bucket, Budget, Division, Invalid as OfBudget, adaptive, grpc, probabilistic, ratio,
-        sampled, tokens, window,
+        self, Bucket, Budget, Division, Invalid as OfBudget, Purse, adaptive, grpc, probabilistic,
+        ratio, sampled, tokens, window,
     },
     endpoints::{Ejection, Endpoints, Invalid as OfEndpoints},
     hedge::{Hedge, Invalid as OfHedge},
@@ -136,7 +136,12 @@ fn every_wrong_budget_names_the_field_the_value_and_the_fix() {
         HalfLife, "budget.half_life is ", "0ns", budget(probabilistic::Spec { half_life: NOTHING, ..chance });
         Fraction, "budget.fraction is ", "NaN", budget(sampled::Spec { fraction: f64::NAN, ..Default::default() });
         Instances, "budget.instances is ", "0", Division { instances: 0, ephemeral: false }.of(plain);
+        Children, "budget.children.max is ", "0",
+            Purse::new(plain, Some(tokens::Spec { max: 0, ..plain }.into()), Time::ZERO);
     }
+    let children = Some(tokens::Spec { max: 0, ..plain }.into());
+    let message = upstream(|u| u.children = children).unwrap_err().to_string();
+    assert!(message.starts_with("budget.children.max is 0"), "{message}");
 }
 
 #[test]

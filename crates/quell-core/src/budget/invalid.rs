@@ -76,6 +76,15 @@ pub enum Invalid {
     /// Split among nobody.
     #[error("budget.instances is 0: write how many processes share the budget, at least 1")]
     Instances,
+    /// Wrong in the budget of each route or tenant.
+    #[error("budget.children.{}", field(.0))]
+    Children(Box<Self>),
+}
+
+/// The message without the name of the budget it would be about.
+fn field(invalid: &Invalid) -> String {
+    let message = invalid.to_string();
+    message.strip_prefix("budget.").map(str::to_owned).unwrap_or(message)
 }
 
 /// What one success earns, in millionths of a token.

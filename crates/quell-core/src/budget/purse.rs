@@ -131,7 +131,8 @@ impl Purse {
         now: Time,
     ) -> Result<Self, Invalid> {
         if let Some(spec) = children {
-            Budget::new(spec, now)?; // so that none can fail later
+            // So that none can fail later.
+            Budget::new(spec, now).map_err(|invalid| Invalid::Children(Box::new(invalid)))?;
         }
         Ok(Self {
             parent: Watched::new(parent.into(), now)?,
