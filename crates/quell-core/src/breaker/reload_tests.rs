@@ -189,9 +189,7 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(
-        if option_env!("QUELL_FULL").is_some() { 20_000 } else { 2_000 }
-    ))]
+    #![proptest_config(ProptestConfig::with_cases(crate::testing::cases()))]
 
     /// X9, C4: whatever is reloaded in whatever state. Only calls that the new rule finds slow, or another mode, change the
     /// state at once; what is in force already changes nothing; no more probes go out than the new number.
