@@ -28,7 +28,7 @@ pub enum Outcome {
     Success,
     /// It did not, or nobody knows.
     Failed(Failure),
-    /// The handler asks to be called again later; burns no attempt.
+    /// The handler did nothing yet and asks to be called again later; burns no attempt.
     Defer {
         /// How much later.
         after: Duration,

@@ -6,15 +6,16 @@ use super::{Answer, Call, Step};
 use crate::{Admission, Delivery, Failure, Fault, Policy, Reason, Time, Upstream, budget::Receipt};
 
 impl Call {
-    /// A failure: another attempt, or the end.
+    /// A failure: another attempt, or the end. `repeatable` says whether what was sent may be sent again.
     pub(super) fn after(
         &mut self,
         now: Time,
         failure: Failure,
+        repeatable: bool,
         policy: &Policy,
         upstream: &mut Upstream,
     ) -> Step {
-        match self.plan(now, &failure, policy, upstream) {
+        match self.plan(now, &failure, repeatable, policy, upstream) {
             Ok((until, paid)) => {
                 self.kept |= failure.code.is_some();
                 self.paid = Some(paid);
@@ -37,17 +38,19 @@ impl Call {
         &mut self,
         now: Time,
         failure: &Failure,
+        repeatable: bool,
         policy: &Policy,
         upstream: &mut Upstream,
     ) -> Result<(Time, Receipt), Reason> {
         if !failure.retryable {
             return Err(Reason::NotRetryable);
         }
-        if self.attempts >= policy.attempts {
+        // Deferred ones do not count, up to the last number there is.
+        if self.burnt() >= policy.attempts || self.attempts == u32::MAX {
             return Err(Reason::AttemptsSpent);
         }
         if failure.delivery != Delivery::NeverSent {
-            if !self.repeatable {
+            if !repeatable {
                 return Err(Reason::NotSafe);
             }
             if !self.replayable {
@@ -68,6 +71,11 @@ impl Call {
         Ok((until, upstream.pay(now, failure.fault, self.child)?))
     }
 
+    /// Attempts that count against the policy.
+    pub(super) const fn burnt(&self) -> u32 {
+        self.attempts.saturating_sub(self.deferred)
+    }
+
     /// Never before the upstream's hint; the spread comes after it.
     fn wake_at(
         &mut self,
@@ -81,7 +89,7 @@ impl Call {
         {
             return Err(Reason::HintTooLong);
         }
-        let retry = self.attempts.max(1);
+        let retry = self.burnt().max(1);
         self.waited = policy.backoff_after(failure.fault).delay(retry, self.waited, upstream.rng());
         let not_before = upstream.not_before();
         let held_until = failure.hint.map_or(not_before, |hint| not_before.max(now + hint));
@@ -94,7 +102,7 @@ impl Call {
         let slot = u8::from(first.is_some());
         let allowed = first.is_some() != second.is_some()
             && policy.hedge.is_some()
-            && self.attempts < policy.attempts
+            && self.burnt() < policy.attempts
             && self.repeatable
             && self.replayable
             && self.credit.is_none_or(|credit| credit.allows_hedge())
@@ -124,7 +132,7 @@ impl Call {
     pub(super) fn hedge_at(&self, now: Time, policy: &Policy, upstream: &Upstream) -> Option<Time> {
         let hedge = policy.hedge.as_ref()?;
         let lone = self.open.iter().flatten().count() == 1;
-        (lone && self.attempts < policy.attempts).then_some(())?;
+        (lone && self.burnt() < policy.attempts).then_some(())?;
         Some(now + hedge.delay(upstream.latency())?)
     }
 }

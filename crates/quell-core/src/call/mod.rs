@@ -5,6 +5,11 @@
 //! It is written here once; hosts only do what it says and hand back what happened. The simulator
 //! therefore does not model the loop, it runs it.
 //!
+//! An attempt that ends in [`Outcome::Defer`] was by its own word not acted on: it is made again even where a failed one
+//! would not be, and burns none of the policy's attempts. It is a send all the same, so what follows is a retry to
+//! everybody else: paid for, held back and queued as one. How often is up to the deadline, which no wait passes, and to
+//! the budget.
+//!
 //! A retry that was paid for and never got as far as an attempt is refunded; one whose connection failed *was* an
 //! attempt, and stays paid.
 //!
@@ -86,6 +91,8 @@ pub struct Call {
     replayable: bool,
     /// Attempts made so far.
     attempts: u32,
+    /// Those of them that were deferred, and so do not count against the policy.
+    deferred: u32,
     /// The backoff before the last retry.
     waited: Duration,
     open: [Option<Open>; SLOTS],
@@ -126,6 +133,7 @@ impl Call {
             repeatable: false,
             replayable: true,
             attempts: 0,
+            deferred: 0,
             waited: Duration::ZERO,
             open: [None, None],
             ticket: None,
@@ -258,7 +266,7 @@ impl Call {
         self.deadline
     }
 
-    /// Attempts made so far.
+    /// Attempts made so far, those that were deferred included.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
@@ -423,7 +431,7 @@ impl Call {
         self.latest = slot;
         self.open[index] = Some(Open { permit, sent: false });
         if !self.plain {
-            let may_be_hedged = policy.hedge.is_some() && self.attempts < policy.attempts;
+            let may_be_hedged = policy.hedge.is_some() && self.burnt() < policy.attempts;
             let loan = self.credit.as_mut().map(|credit| credit.lend(may_be_hedged));
             self.extra[index] = Some(Extra { paid: self.paid.take(), loan });
         }
@@ -460,14 +468,17 @@ impl Call {
         if !self.plain {
             self.settle(now, index, &outcome, upstream, wake);
         }
+        if let Outcome::Defer { .. } = outcome {
+            self.deferred += 1;
+        }
         match outcome {
             Outcome::Success => self.finish(Answer::This, None, None),
             Outcome::Abandoned => self.finish(Answer::This, Some(Reason::ClientGone), None),
             _ if self.is_open() => Step::Await,
-            Outcome::Failed(failure) => self.after(now, failure, policy, upstream),
+            Outcome::Failed(failure) => self.after(now, failure, self.repeatable, policy, upstream),
             Outcome::Defer { after } => {
-                self.attempts -= 1; // coming back when asked to burns no attempt
-                self.after(now, Failure::of(Fault::Overload).with_hint(after), policy, upstream)
+                let failure = Failure::of(Fault::Overload).with_hint(after);
+                self.after(now, failure, true, policy, upstream)
             }
         }
     }

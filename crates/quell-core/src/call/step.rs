@@ -60,7 +60,7 @@ pub enum Step {
 pub struct Send {
     /// Names the attempt in [`Input`]s.
     pub slot: u8,
-    /// Its number within the call; the first is 1.
+    /// Its number within the call; the first is 1. Deferred attempts have one too.
     pub attempt: u32,
     /// Which endpoint to send to.
     pub endpoint: u16,
@@ -77,7 +77,7 @@ pub struct Finish {
     pub answer: Answer,
     /// Why there was no further attempt; `None` after a success.
     pub reason: Option<Reason>,
-    /// How many attempts were made.
+    /// How many attempts were made, those that were deferred included.
     pub attempts: u32,
     /// When the caller may come back, if it was refused.
     pub retry_at: Option<Time>,

@@ -85,6 +85,8 @@ fn finishes(step: Step) -> (Answer, Option<Reason>) {
 }
 
 const BROKEN: Failure = Failure::of(Fault::Server).with_code(500);
+const FAILED: Outcome = Outcome::Failed(BROKEN);
+const LATER: Outcome = Outcome::Defer { after: Duration::from_secs(1) };
 
 #[test]
 fn attempts_count_the_first_try() {
@@ -289,12 +291,86 @@ fn a_timeout_leaves_a_ghost_and_counts_against_the_upstream() {
 fn a_defer_comes_back_when_asked_and_burns_no_attempt() {
     let mut world = World::with_budget(100);
     let (mut call, send) = world.start(at(0));
-    let outcome = Outcome::Defer { after: Duration::from_secs(1) };
-    let step = world.step(&mut call, at(0), Input::Ended { slot: send.slot, outcome });
+    let step = world.step(&mut call, at(0), Input::Ended { slot: send.slot, outcome: LATER });
     let until = sleeps(step);
     assert!(until >= at(1_000));
     let send = sends(world.step(&mut call, until, Input::Woke));
-    assert_eq!(send.attempt, 1);
+    assert_eq!(send.attempt, 2, "the second send");
+    // The policy's three are all still to come, this one included.
+    let mut step = world.step(&mut call, until, Input::Ended { slot: send.slot, outcome: FAILED });
+    for attempt in [3, 4] {
+        let until = sleeps(step);
+        let send = sends(world.step(&mut call, until, Input::Woke));
+        assert_eq!(send.attempt, attempt);
+        step = world.step(&mut call, until, Input::Ended { slot: send.slot, outcome: FAILED });
+    }
+    let Step::Finish(finish) = step else { panic!("{step:?}") };
+    assert_eq!((finish.reason, finish.attempts), (Some(Reason::AttemptsSpent), 4));
+}
+
+#[test]
+fn what_was_deferred_is_sent_again_even_if_it_may_not_be_repeated_but_not_without_its_body() {
+    let mut world = World::with_budget(100);
+    for (replayable, expected) in [(true, None), (false, Some(Reason::NotReplayable))] {
+        let (mut call, send) = world.start(at(0));
+        call.set_repeatable(false);
+        call.set_replayable(replayable);
+        let input = Input::Ended { slot: send.slot, outcome: LATER };
+        let step = world.step(&mut call, at(0), input);
+        let Some(reason) = expected else {
+            let until = sleeps(step);
+            let send = sends(world.step(&mut call, until, Input::Woke));
+            call.sent(send.slot);
+            let input = Input::Ended { slot: send.slot, outcome: FAILED };
+            let step = world.step(&mut call, until, input);
+            assert_eq!(finishes(step).1, Some(Reason::NotSafe), "that one may have been acted on");
+            continue;
+        };
+        let Step::Finish(finish) = step else { panic!("{step:?}") };
+        assert_eq!((finish.reason, finish.attempts), (Some(reason), 1), "it was sent once");
+    }
+}
+
+#[test]
+fn what_follows_a_deferred_attempt_is_no_first_attempt_to_any_gate() {
+    let mut world = World::with_budget(100);
+    let (mut call, send) = world.start(at(0));
+    let step = world.step(&mut call, at(0), Input::Ended { slot: send.slot, outcome: LATER });
+    let until = sleeps(step);
+    assert_eq!(world.tokens(at(0)), 99, "paid for");
+    let (_, _held_back) = world.failed(until, BROKEN.with_hint(Duration::from_secs(60)));
+    let step = world.step(&mut call, until, Input::Woke);
+    let Step::Finish(finish) = step else { panic!("{step:?}") };
+    assert_eq!((finish.reason, finish.attempts), (Some(Reason::NotBefore), 1));
+    assert_eq!(world.tokens(at(0)), 100, "never sent");
+}
+
+/// B6: nobody is put off for ever, however the handler answers and however many attempts it may have.
+#[test]
+fn a_call_is_deferred_until_its_deadline_and_no_longer() {
+    let spec = UpstreamSpec { budget: crate::budget::Spec::Unlimited, ..UpstreamSpec::library() };
+    let mut world = World::new(PolicySpec { attempts: 1, ..PolicySpec::library() }, spec);
+    let (mut call, mut send) = world.start(at(0));
+    let mut now = at(0);
+    let reason = loop {
+        let input = Input::Ended { slot: send.slot, outcome: LATER };
+        match world.step(&mut call, now, input) {
+            Step::Sleep { until } => {
+                now = until;
+                send = sends(world.step(&mut call, now, Input::Woke));
+                call.sent(send.slot);
+            }
+            Step::Finish(finish) => break finish.reason,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(matches!(reason, Some(Reason::HintTooLong | Reason::Deadline)), "{reason:?}");
+    assert!(now < call.deadline());
+    assert!((20..=31).contains(&call.attempts()), "{} in 30 s", call.attempts());
+    (call.attempts, call.deferred) = (u32::MAX, u32::MAX);
+    let failure = Failure::of(Fault::Overload);
+    let step = call.after(at(0), failure, true, &world.policy, &mut world.upstream);
+    assert_eq!(finishes(step).1, Some(Reason::AttemptsSpent), "there is no number left");
 }
 
 /// A world in which an attempt usually takes 100 ms and is hedged after the 90th percentile.
