@@ -31,6 +31,8 @@ pub mod builder;
 mod caller;
 pub mod classify;
 pub mod clock;
+#[cfg(feature = "config")]
+pub mod config;
 pub mod error;
 mod host;
 pub mod http;

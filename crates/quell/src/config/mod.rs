@@ -1,0 +1,213 @@
+//! Config: one file that means the same in every host.
+//!
+//! **Why.** What protects an upstream is agreed on by people, and people agree on text. The same text has to mean the same in
+//! a library, in a gateway and in the simulator that is asked beforehand, so it is read in one place. It is read
+//! strictly: a setting that is misspelt, has no unit or makes no sense is told with its line and what to write, all of
+//! them at once; and one that nothing acts on yet is [told as well](Config::idle).
+//!
+//! **How.** TOML, version 1. A flag goes over a variable of the environment
+//! (`QUELL__UPSTREAM__PAYMENTS__BUDGET__MAX=50`), that over the file, and that over the [preset](Preset). What comes
+//! out has passed the core's own checks, and [`Config::effective`] writes all of it down again.
+//!
+//! ```
+//! use quell::config::Config;
+//!
+//! let text = r#"
+//! version = 1
+//! [policy.payments]
+//! attempts = 3
+//! timeout = "4s"
+//! [upstream.payments]
+//! endpoints = ["http://10.0.0.5:9000"]
+//! budget = { max = 100, ratio = 0.1, instances = 50 }
+//! "#;
+//! let config = Config::parse("quell.toml", text, &[])?;
+//! let payments = config.quell("payments")?;
+//! assert_eq!(payments.name(), "payments");
+//!
+//! let problems = Config::parse("quell.toml", &text.replace("attempts", "attemps"), &[]).unwrap_err();
+//! assert_eq!(problems.to_string(), "\
+//! policy.payments.attemps is not known here: did you mean `attempts`?
+//!   --> quell.toml:4:1
+//!    |
+//!  4 | attemps = 3
+//!    | ^^^^^^^");
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+
+mod breaker;
+mod budget;
+pub mod document;
+pub mod fields;
+mod later;
+mod node;
+mod policy;
+mod preset;
+mod print;
+mod problem;
+pub mod read;
+mod secret;
+mod target;
+#[cfg(test)]
+mod tests;
+mod traffic;
+mod upstream;
+pub mod value;
+
+use std::{collections::BTreeMap, io::Read as _, path::Path};
+
+pub use breaker::{Breaker, Counted};
+pub use budget::Budget;
+pub use document::{Idle, Override};
+pub use later::{Store, Worker};
+pub use policy::{Hedged, Policy, RetryOn, UnsafeMethods};
+pub use preset::Preset;
+pub use problem::{Place, Problem, Problems};
+pub use secret::{NoPlace, Secret, Unreadable};
+pub use target::{InvalidTarget, Target};
+pub use traffic::{Gateway, Keys, Route, Tenant};
+pub use upstream::Upstream;
+
+use crate::{Quell, upstream::Host};
+use document::{Document, LONGEST};
+use fields::Fields;
+
+/// The version that is read.
+const VERSION: u32 = 1;
+
+/// A file that was read and makes sense. See the [module](self).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Config {
+    /// Where a gateway listens.
+    pub gateway: Gateway,
+    /// How calls behave.
+    pub policies: BTreeMap<String, Policy>,
+    /// What everybody who calls an upstream shares.
+    pub upstreams: BTreeMap<String, Upstream>,
+    /// Which requests go where, first match first.
+    pub routes: Vec<Route>,
+    /// Who calls.
+    pub tenants: BTreeMap<String, Tenant>,
+    /// Where keys and events are kept.
+    pub store: Option<Store>,
+    /// Consumers of events.
+    pub workers: BTreeMap<String, Worker>,
+    /// Scenarios by name; `quell sim` reads what is in them.
+    pub scenarios: Vec<String>,
+    /// What nothing acts on yet.
+    pub idle: Vec<Idle>,
+}
+
+/// Why there is no config.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be had.
+    #[error("cannot read {name}: {error}")]
+    Read {
+        /// Which file.
+        name: String,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// The file is wrong.
+    #[error(transparent)]
+    Wrong(#[from] Problems),
+}
+
+/// Why an upstream of the file cannot be called.
+#[derive(Debug, thiserror::Error)]
+pub enum NotCallable {
+    /// It is not there.
+    #[error("no upstream is called \"{0}\": write [upstream.{0}]")]
+    NoUpstream(String),
+    /// See [`crate::Invalid`].
+    #[error(transparent)]
+    Invalid(#[from] crate::Invalid),
+}
+
+impl Config {
+    /// Reads a file, with the environment over it and flags over both.
+    pub fn load(path: &Path, flags: &[Override]) -> Result<Self, Error> {
+        let name = path.display().to_string();
+        let mut text = String::new();
+        // No more than it takes to see that it is too long.
+        std::fs::File::open(path)
+            .and_then(|file| file.take(LONGEST as u64 + 1).read_to_string(&mut text))
+            .map_err(|error| Error::Read { name: name.clone(), error })?;
+        let mut overrides = Override::env();
+        overrides.extend_from_slice(flags);
+        Ok(Self::parse(&name, &text, &overrides)?)
+    }
+
+    /// Reads a text. Later overrides go over earlier ones; the name stands in problems.
+    pub fn parse(name: &str, text: &str, overrides: &[Override]) -> Result<Self, Problems> {
+        let document = Document::parse(name, text, overrides)?;
+        let mut config = Self::default();
+        config.read(&document.root());
+        document.finish()?;
+        config.idle = document.idle();
+        Ok(config)
+    }
+
+    fn read(&mut self, root: &Fields<'_>) {
+        match root.get::<u32>("version") {
+            Some(VERSION) => {}
+            Some(other) => root.wrong(
+                "version",
+                format_args!("is {other}: write 1, which is what this quell reads"),
+            ),
+            None if root.has("version") => {}
+            None => root.wrong("version", "is missing: write version = 1 in the first line"),
+        }
+        if let Some(gateway) = root.table("gateway") {
+            self.gateway = Gateway::read(&gateway);
+        }
+        for (name, fields) in root.named("policy") {
+            self.policies.insert(name, Policy::read(&fields));
+        }
+        for (name, fields) in root.named("upstream") {
+            let upstream = Upstream::read(&fields);
+            upstream.check(&fields);
+            self.upstreams.insert(name, upstream);
+        }
+        for (name, fields) in root.named("tenant") {
+            self.tenants.insert(name, Tenant::read(&fields));
+        }
+        self.routes = root.rows("route").iter().filter_map(|row| Route::read(row, self)).collect();
+        self.store = root.table("store").map(|fields| Store::read(&fields));
+        for (name, fields) in root.named("worker") {
+            self.workers.extend(Worker::read(&fields).map(|worker| (name, worker)));
+        }
+        for (name, fields) in root.named("scenario") {
+            fields.leave();
+            self.scenarios.push(name);
+        }
+    }
+
+    /// The policy of calls to an upstream, where a route names none: that of the same name, or the defaults.
+    pub fn policy_for(&self, upstream: &str) -> Policy {
+        self.policies.get(upstream).cloned().unwrap_or_else(|| {
+            let preset =
+                self.upstreams.get(upstream).map_or_else(Preset::default, |found| found.preset);
+            Policy::of(preset)
+        })
+    }
+
+    /// A handle on an upstream, for calls from inside this process. Its endpoints and what is worth another attempt are
+    /// up to the caller, who sends.
+    pub fn quell(&self, upstream: &str) -> Result<Quell, NotCallable> {
+        let found = self.upstreams.get(upstream);
+        let found = found.ok_or_else(|| NotCallable::NoUpstream(upstream.to_owned()))?;
+        let written = self.policy_for(upstream);
+        let policy = quell_core::Policy::new(written.spec)?;
+        // The caller chooses the endpoint, so to the policies there is one.
+        let spec = quell_core::spec::UpstreamSpec { endpoints: 1, ..found.spec };
+        let shared = crate::Upstream::new(upstream, spec, policy.per_try(), Host::default())?;
+        Ok(Quell::new(shared, policy, written.unsafe_methods == UnsafeMethods::Always))
+    }
+
+    /// All that is in force, as a file that means the same.
+    pub fn effective(&self) -> String {
+        print::effective(self)
+    }
+}

@@ -1,0 +1,367 @@
+//! Print: all that is in force, as a file that means the same.
+//!
+//! Whoever asks what a default is, or what came of a file and its environment, reads it here. Secrets are shown as the
+//! places they are in.
+
+use std::{
+    fmt::{self, Display, Write},
+    time::Duration,
+};
+
+use quell_core::{
+    backoff::{self, Jitter, Shape},
+    breaker::Over,
+    budget::{Bucket, Spec, tokens::Cost},
+    in_flight::Limit,
+    mode::Mode,
+};
+
+use super::{
+    Breaker, Budget, Config, Counted, Gateway, Policy, RetryOn, Route, Store, Tenant,
+    UnsafeMethods, Upstream, Worker,
+    breaker::MODES as BREAKER_MODES,
+    budget::in_tokens,
+    preset::word,
+    traffic::{EXPIRES, PRIORITIES, ROLES},
+    upstream::{MODES, ORDERS},
+    value::Written,
+};
+
+pub(super) fn effective(config: &Config) -> String {
+    let mut text = String::from("version = 1\n");
+    section(&mut text, "[gateway]", gateway(&config.gateway));
+    for (name, policy) in &config.policies {
+        section(&mut text, &format!("[policy.{name}]"), self::policy(policy));
+    }
+    for (name, upstream) in &config.upstreams {
+        section(&mut text, &format!("[upstream.{name}]"), self::upstream(upstream));
+    }
+    for (name, tenant) in &config.tenants {
+        section(&mut text, &format!("[tenant.{name}]"), self::tenant(tenant));
+    }
+    for route in &config.routes {
+        section(&mut text, "[[route]]", self::route(route));
+    }
+    if let Some(store) = &config.store {
+        section(&mut text, "[store]", self::store(store));
+    }
+    for (name, worker) in &config.workers {
+        section(&mut text, &format!("[worker.{name}]"), self::worker(worker));
+    }
+    text
+}
+
+fn section(text: &mut String, heading: &str, settings: Settings) {
+    let _ = write!(text, "\n{heading}\n");
+    for (name, value) in settings.0 {
+        let _ = writeln!(text, "{name} = {value}");
+    }
+}
+
+/// Names and values as they stand in the file.
+#[derive(Default)]
+struct Settings(Vec<(&'static str, String)>);
+
+impl Settings {
+    fn with(mut self, name: &'static str, value: impl Display) -> Self {
+        self.0.push((name, value.to_string()));
+        self
+    }
+
+    fn maybe(self, name: &'static str, value: Option<impl Display>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
+    fn time(self, name: &'static str, time: Duration) -> Self {
+        self.with(name, Text(&Written(time).to_string()))
+    }
+
+    fn maybe_time(self, name: &'static str, time: Option<Duration>) -> Self {
+        match time {
+            Some(time) => self.time(name, time),
+            None => self,
+        }
+    }
+
+    fn word(self, name: &'static str, word: &str) -> Self {
+        self.with(name, Text(word))
+    }
+
+    fn number(self, name: &'static str, number: f64) -> Self {
+        self.with(name, format_args!("{number:?}")) // with a point, so that it reads as one
+    }
+
+    fn inside(self, name: &'static str, settings: Self) -> Self {
+        self.with(name, settings)
+    }
+
+    fn mode(self, mode: Mode) -> Self {
+        self.word("mode", word(&MODES, mode))
+    }
+}
+
+/// As a table in one line.
+impl Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let settings: Vec<_> =
+            self.0.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        write!(f, "{{ {} }}", settings.join(", "))
+    }
+}
+
+/// Text in quotes.
+struct Text<'a>(&'a str);
+
+impl Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('"')?;
+        for c in self.0.chars() {
+            match c {
+                '"' | '\\' => write!(f, "\\{c}")?,
+                c if c.is_control() => write!(f, "\\u{:04X}", u32::from(c))?,
+                c => f.write_char(c)?,
+            }
+        }
+        f.write_char('"')
+    }
+}
+
+fn list<T>(parts: &[T], shown: impl Fn(&T) -> String) -> String {
+    format!("[{}]", parts.iter().map(shown).collect::<Vec<_>>().join(", "))
+}
+
+fn texts<T: Display>(parts: &[T]) -> String {
+    list(parts, |part| Text(&part.to_string()).to_string())
+}
+
+fn gateway(gateway: &Gateway) -> Settings {
+    Settings::default()
+        .word("listen", &gateway.listen.to_string())
+        .word("admin", &gateway.admin.to_string())
+        .word("role", word(&ROLES, gateway.role))
+        .with("trusted_hops", texts(&gateway.trusted_hops))
+        .time("drain", gateway.drain)
+}
+
+fn policy(policy: &Policy) -> Settings {
+    let spec = &policy.spec;
+    let hedge = policy.hedge.map(|hedge| {
+        let inside = Settings::default().number("after", hedge.after);
+        inside.time("at_least", hedge.at_least).to_string()
+    });
+    Settings::default()
+        .word("preset", policy.preset.word())
+        .with("attempts", spec.attempts)
+        .time("timeout", spec.timeout)
+        .maybe_time("per_try_timeout", spec.per_try_timeout)
+        .inside("backoff", backoff(&spec.backoff))
+        .with("retry_on", list(&policy.retry_on, retry_on))
+        .word("unsafe_methods", word(&UnsafeMethods::WORDS, policy.unsafe_methods))
+        .inside("hint", Settings::default().time("cap", spec.hint_cap))
+        .with("hedge", hedge.unwrap_or_else(|| "\"off\"".to_owned()))
+}
+
+fn retry_on(on: &RetryOn) -> String {
+    match on {
+        RetryOn::Connect => "\"connect\"".to_owned(),
+        RetryOn::Timeout => "\"timeout\"".to_owned(),
+        RetryOn::Status(code) => code.to_string(),
+    }
+}
+
+fn backoff(spec: &backoff::Spec) -> Settings {
+    let kind = Settings::default().word("kind", spec.shape.as_str());
+    let shape = match spec.shape {
+        Shape::None => kind,
+        Shape::Fixed | Shape::Linear => kind.time("base", spec.base),
+        Shape::Exponential { factor } => kind.time("base", spec.base).number("factor", factor),
+        Shape::List(waits) => {
+            let waits: Vec<_> = waits.iter().map(Written).collect();
+            kind.with("waits", texts(&waits))
+        }
+    };
+    let jitter = shape.time("cap", spec.cap).word("jitter", spec.jitter.as_str());
+    match spec.jitter {
+        Jitter::Proportional(share) => jitter.number("share", share),
+        _ => jitter,
+    }
+}
+
+fn upstream(upstream: &Upstream) -> Settings {
+    let (spec, modes) = (&upstream.spec, &upstream.spec.modes);
+    let endpoints = &upstream.endpoints;
+    let off = || Text("off").to_string();
+    let rate_limit =
+        spec.rate_limit.map_or_else(off, |spec| limit(&spec).mode(modes.rate_limit).to_string());
+    let throttle = spec.throttle.map_or_else(off, |spec| {
+        let inside = Settings::default().number("k", spec.k).time("window", spec.window);
+        inside.number("most", spec.most).mode(modes.throttle).to_string()
+    });
+    let ejection = spec.ejection.map_or_else(off, |spec| {
+        let inside = Settings::default().with("after", spec.after).time("base", spec.base);
+        inside.time("most", spec.most).mode(modes.ejection).to_string()
+    });
+    Settings::default()
+        .word("preset", upstream.preset.word())
+        .maybe("endpoints", (!endpoints.is_empty()).then(|| texts(endpoints)))
+        .inside("budget", budget(&upstream.budget).mode(modes.budget))
+        .maybe("children", spec.children.map(|children| budget(&Budget::of(children))))
+        .inside("breaker", breaker(&upstream.breaker))
+        .inside("in_flight", in_flight(upstream))
+        .with("rate_limit", rate_limit)
+        .with("throttle", throttle)
+        .with("ejection", ejection)
+}
+
+fn limit(spec: &quell_core::limiter::Spec) -> Settings {
+    Settings::default().number("per_second", spec.per_second).with("burst", spec.burst)
+}
+
+fn in_flight(upstream: &Upstream) -> Settings {
+    let spec = &upstream.spec;
+    let limit = match spec.in_flight {
+        Limit::Off => Settings::default().word("limit", "off"),
+        Limit::Fixed(slots) => Settings::default().with("limit", slots),
+        Limit::Adaptive { ceiling } => {
+            Settings::default().word("limit", "adaptive").with("ceiling", ceiling)
+        }
+    };
+    let pools: Vec<_> =
+        upstream.pools.iter().map(|(name, cap)| format!("{} = {cap}", Text(name))).collect();
+    limit
+        .with("queue", spec.queue)
+        .maybe_time("queue_wait", upstream.queue_wait)
+        .word("order", word(&ORDERS, spec.order))
+        .maybe("pools", (!pools.is_empty()).then(|| format!("{{ {} }}", pools.join(", "))))
+        .mode(spec.modes.in_flight)
+}
+
+fn budget(budget: &Budget) -> Settings {
+    let whole = spec(&budget.whole).maybe("instances", budget.instances);
+    if budget.ephemeral { whole.with("ephemeral", true) } else { whole }
+}
+
+fn spec(spec: &Spec) -> Settings {
+    let kind = Settings::default().word("kind", spec.kind());
+    let bucket = |kind: Settings, bucket: Bucket| {
+        kind.with("max", bucket.max).number("ratio", bucket.ratio).maybe("start", bucket.start)
+    };
+    match spec {
+        Spec::Tokens(spec) => bucket(kind, spec.bucket())
+            .maybe_time("refill", spec.refill)
+            .number("pause_below", spec.pause_below)
+            .inside("cost", cost(&spec.cost)),
+        Spec::Grpc(spec) => bucket(kind, spec.bucket),
+        Spec::FailedRetry(spec) => bucket(kind, spec.bucket),
+        Spec::Adaptive(spec) => bucket(kind, spec.bucket)
+            .number("alpha", spec.alpha)
+            .number("success_floor", spec.success_floor),
+        Spec::Ratio(spec) => {
+            kind.number("ratio", spec.ratio).time("window", spec.window).number("floor", spec.floor)
+        }
+        Spec::Window(spec) => kind
+            .number("ratio", spec.ratio)
+            .time("window", spec.window)
+            .with("bootstrap", spec.bootstrap),
+        Spec::Probabilistic(spec) => kind
+            .number("target", spec.target)
+            .number("unknown", spec.unknown)
+            .time("half_life", spec.half_life),
+        Spec::Sampled(sampled) => kind
+            .number("fraction", sampled.fraction)
+            .inside("inner", self::spec(&sampled.inner.into())),
+        Spec::Unlimited | Spec::None => kind,
+    }
+}
+
+fn cost(cost: &Cost) -> Settings {
+    Settings::default()
+        .number("connect", in_tokens(cost.connect))
+        .number("timeout", in_tokens(cost.timeout))
+        .number("overload", in_tokens(cost.overload))
+        .number("server", in_tokens(cost.server))
+}
+
+fn breaker(breaker: &Breaker) -> Settings {
+    let spec = &breaker.spec;
+    let (over, calls) = match spec.over {
+        Over::Time => ("time", None),
+        Over::Calls(calls) => ("calls", Some(calls)),
+        Over::Either(calls) => ("either", Some(calls)),
+        Over::Off => ("off", None),
+    };
+    Settings::default()
+        .word("mode", word(&BREAKER_MODES, spec.mode))
+        .word("over", over)
+        .maybe("calls", calls)
+        .time("window", spec.window)
+        .with("min_calls", spec.min_calls)
+        .number("failure_rate", spec.failure_rate)
+        .maybe_time("slow", spec.slow)
+        .number("slow_rate", spec.slow_rate)
+        .with("consecutive", spec.consecutive)
+        .time("open", spec.open)
+        .number("growth", spec.growth)
+        .with("growth_after", spec.growth_after)
+        .time("open_max", spec.open_max)
+        .with("probes", spec.probes)
+        .with("successes", spec.successes)
+        .with("failures", spec.failures)
+        .time("ramp", spec.ramp)
+        .with("record", list(&breaker.record, counted))
+        .with("ignore", list(&breaker.ignore, counted))
+        .maybe("keys", breaker.keys)
+}
+
+fn counted(counted: &Counted) -> String {
+    match counted {
+        Counted::Code(code) => code.to_string(),
+        Counted::Fault(fault) => Text(word(&Counted::FAULTS, *fault)).to_string(),
+    }
+}
+
+fn tenant(tenant: &Tenant) -> Settings {
+    Settings::default()
+        .with("keys", texts(&tenant.keys))
+        .maybe("rate_limit", tenant.rate_limit.map(|spec| limit(&spec)))
+        .word("priority", word(&PRIORITIES, tenant.priority))
+}
+
+fn route(route: &Route) -> Settings {
+    let matched = Settings::default().word("path", &route.path);
+    let keys = route.idempotency.map(|keys| {
+        let inside = Settings::default().with("required", keys.required).time("ttl", keys.spec.ttl);
+        inside.time("lease", keys.spec.lease).word("on_expiry", word(&EXPIRES, keys.spec.on_expiry))
+    });
+    Settings::default()
+        .inside("match", matched.with("methods", texts(&route.methods)))
+        .word("upstream", &route.upstream)
+        .maybe("policy", route.policy.as_ref().map(|policy| Text(policy)))
+        .maybe("idempotency", keys)
+}
+
+fn store(store: &Store) -> Settings {
+    let kind = |word| Settings::default().word("kind", word);
+    let url =
+        |url: &Option<super::Secret>| url.as_ref().map(|url| Text(&url.to_string()).to_string());
+    match store {
+        Store::Memory => kind("memory"),
+        Store::Embedded(path) => kind("embedded").word("path", &path.display().to_string()),
+        Store::Redis(at) => kind("redis").maybe("url", url(at)),
+        Store::Postgres(at) => kind("postgres").maybe("url", url(at)),
+    }
+}
+
+fn worker(worker: &Worker) -> Settings {
+    let tiers: Vec<_> = worker.tiers.iter().copied().map(Written).collect();
+    let quoted = |text: &Option<String>| text.as_ref().map(|text| Text(text).to_string());
+    let source = Settings::default().maybe("kafka", quoted(&worker.kafka));
+    let source = source.word("topic", &worker.topic).maybe("group", quoted(&worker.group));
+    Settings::default()
+        .inside("source", source)
+        .word("handler", &worker.handler)
+        .with("tiers", texts(&tiers))
+}

@@ -1,0 +1,572 @@
+//! What a file means, and what a wrong one is told.
+
+use std::{ffi::OsString, time::Duration};
+
+use proptest::prelude::*;
+use quell_core::{
+    Policy as CorePolicy,
+    backoff::{Jitter, Shape},
+    breaker, budget,
+    in_flight::Limit,
+    lint,
+    mode::Mode,
+};
+
+use super::*;
+
+/// The file of the documentation, which has something of everything.
+const SAMPLE: &str = include_str!("sample.toml");
+
+fn parse(text: &str) -> Result<Config, Problems> {
+    Config::parse("quell.toml", text, &[])
+}
+
+/// A file with these lines after the version.
+fn with(lines: &str) -> Result<Config, Problems> {
+    parse(&format!("version = 1\n{lines}"))
+}
+
+fn upstream(lines: &str) -> Upstream {
+    with(&format!("[upstream.x]\n{lines}")).unwrap().upstreams["x"].clone()
+}
+
+fn policy(lines: &str) -> Policy {
+    with(&format!("[policy.x]\n{lines}")).unwrap().policies["x"].clone()
+}
+
+/// `line:column message`, one for each problem.
+fn told(result: Result<Config, Problems>) -> Vec<String> {
+    let problems = result.unwrap_err();
+    let told = problems.iter().map(|problem| match &problem.place {
+        Place::File { line, column, .. } => format!("{line}:{column} {}", problem.message),
+        Place::Setting(name) => format!("{name} {}", problem.message),
+    });
+    told.collect()
+}
+
+#[test]
+fn the_sample_means_what_it_says() {
+    let config = parse(SAMPLE).unwrap();
+    let policy = &config.policies["payments"];
+    assert_eq!((policy.spec.attempts, policy.spec.timeout), (3, Duration::from_secs(4)));
+    assert_eq!(policy.spec.per_try_timeout, Some(Duration::from_millis(1_200)));
+    assert_eq!(policy.spec.backoff.jitter, Jitter::Full);
+    assert!(policy.statuses().contains(503) && !policy.statuses().contains(500));
+    let upstream = &config.upstreams["payments"];
+    assert_eq!(upstream.endpoints.len(), 2);
+    assert_eq!(upstream.spec.endpoints, 2);
+    assert_eq!(upstream.budget.instances, Some(50));
+    assert_eq!(upstream.spec.budget.bucket().unwrap().max, 2); // of a hundred
+    assert_eq!(upstream.spec.breaker.slow, Some(Duration::from_secs(2)));
+    assert_eq!(upstream.spec.in_flight, Limit::Adaptive { ceiling: 4096 });
+    assert_eq!(upstream.spec.rate_limit.unwrap().burst, 10_000);
+    assert_eq!(config.routes[0].name(), "POST /pay");
+    assert_eq!(config.tenants["shop"].keys[0].to_string(), "env:SHOP_KEY_HASH");
+    assert_eq!(config.workers["payment_events"].tiers.len(), 3);
+    assert_eq!(config.scenarios, ["stall"]);
+}
+
+#[test]
+fn the_samples_of_the_documentation_load() {
+    let pages = [include_str!("../../../../docs/config.md"), include_str!("../../../../README.md")];
+    for page in pages {
+        for sample in page.split("```toml\n").skip(1) {
+            let sample = sample.split("```").next().unwrap();
+            parse(sample).unwrap_or_else(|problems| panic!("{problems}\n{sample}"));
+        }
+    }
+}
+
+#[test]
+fn what_nothing_acts_on_is_told() {
+    let config = parse(SAMPLE).unwrap();
+    let idle: Vec<_> = config.idle.iter().map(|idle| idle.path.as_str()).collect();
+    assert_eq!(
+        idle,
+        [
+            "gateway",
+            "policy.payments.retry_on",
+            "upstream.payments.endpoints",
+            "upstream.payments.in_flight.queue_wait",
+            "tenant.shop",
+            "route[0].match",
+            "route[0].idempotency",
+            "store",
+            "worker.payment_events",
+        ]
+    );
+    assert_eq!(config.idle[3].place.to_string(), "quell.toml:19:76");
+    assert!(
+        with("[upstream.x]\nbudget = { max = 50 }\n[policy.x]\nattempts = 2")
+            .unwrap()
+            .idle
+            .is_empty()
+    );
+}
+
+#[test]
+fn an_empty_file_has_the_defaults_of_the_gateway() {
+    let config = with("[upstream.x]\n[policy.x]").unwrap();
+    assert_eq!(config.policies["x"].spec, Preset::Gateway.policy());
+    assert_eq!(config.upstreams["x"].spec, Preset::Gateway.upstream());
+    assert_eq!(config.gateway, Gateway::default());
+}
+
+/// Every preset, of policies and upstreams, of budgets and of breakers.
+#[test]
+fn every_preset_loads_and_passes_the_lints() {
+    for (word, preset) in Preset::WORDS {
+        let text = format!("[policy.x]\npreset = \"{word}\"\n[upstream.x]\npreset = \"{word}\"");
+        let config = with(&text).unwrap();
+        let (policy, upstream) = (&config.policies["x"], &config.upstreams["x"]);
+        assert_eq!((policy.spec, upstream.spec), (preset.policy(), preset.upstream()));
+        assert_eq!(lint::lint(&policy.spec, &upstream.spec, policy.kind()), []);
+        assert!(CorePolicy::new(policy.spec).is_ok());
+    }
+    let presets = [
+        ("budget", "llm"),
+        ("budget", "time-only"),
+        ("budget", "finagle"),
+        ("breaker", "default"),
+        ("breaker", "classic"),
+        ("breaker", "hardened"),
+        ("breaker", "consecutive"),
+    ];
+    for (control, word) in presets {
+        let upstream = upstream(&format!("{control} = {{ preset = \"{word}\" }}"));
+        let lints = lint::lint(&Preset::Gateway.policy(), &upstream.spec, lint::Kind::Online);
+        assert_eq!(lints, [], "{word}");
+    }
+    assert_eq!(
+        upstream("breaker = { preset = \"hardened\" }").spec.breaker,
+        breaker::Spec::hardened()
+    );
+    let llm = Preset::Llm.retry_on();
+    assert!(llm.contains(&RetryOn::Status(529)) && !llm.contains(&RetryOn::Status(502)));
+}
+
+#[test]
+fn a_number_of_ones_own_goes_over_the_preset() {
+    let policy = policy("preset = \"llm\"\nattempts = 2");
+    assert_eq!((policy.spec.attempts, policy.spec.timeout), (2, Duration::from_secs(600)));
+    let upstream = upstream("preset = \"llm\"\nbudget = { kind = \"tokens\", max = 50 }");
+    let budget::Spec::Tokens(tokens) = upstream.spec.budget else { panic!() };
+    assert_eq!((tokens.max, tokens.pause_below), (50, 0.5));
+}
+
+#[test]
+fn a_timeout_that_is_not_written_is_at_most_an_equal_share() {
+    let per_try = |lines| policy(lines).spec.per_try_timeout;
+    assert_eq!(per_try("timeout = \"4s\""), Some(Duration::from_secs(2)));
+    assert_eq!(per_try("preset = \"llm\"\ntimeout = \"90s\""), Some(Duration::from_secs(30)));
+    assert_eq!(per_try("attempts = 3"), Some(Duration::from_secs(5)));
+}
+
+#[test]
+fn every_backoff_and_jitter_can_be_written() {
+    let backoff = |inside: &str| policy(&format!("backoff = {{ {inside} }}")).spec.backoff;
+    assert_eq!(backoff("kind = \"none\"").shape, Shape::None);
+    assert_eq!(backoff("kind = \"fixed\", base = \"1s\"").shape, Shape::Fixed);
+    assert_eq!(backoff("kind = \"linear\"").shape, Shape::Linear);
+    assert_eq!(backoff("factor = 3").shape, Shape::Exponential { factor: 3.0 });
+    let list = backoff("waits = [\"1s\", \"30s\"]");
+    let Shape::List(waits) = list.shape else { panic!() };
+    assert!(waits.iter().eq([1, 30].map(Duration::from_secs)));
+    assert_eq!(list.cap, Duration::from_secs(30));
+    for (word, jitter) in [
+        ("none", Jitter::None),
+        ("full", Jitter::Full),
+        ("equal", Jitter::Equal),
+        ("decorrelated", Jitter::Decorrelated),
+        ("proportional\", share = 0.5, kind = \"exponential", Jitter::Proportional(0.5)),
+    ] {
+        assert_eq!(backoff(&format!("jitter = \"{word}\"")).jitter, jitter);
+    }
+}
+
+#[test]
+fn every_kind_of_budget_can_be_written() {
+    for (inside, kind) in [
+        (
+            "kind = \"tokens\", max = 10, ratio = 0.5, start = 1, refill = \"1s\", pause_below = 0.5, cost = { timeout = 2 }",
+            "tokens",
+        ),
+        ("kind = \"grpc\", max = 20", "grpc"),
+        ("kind = \"failed-retry\", ratio = 0.2", "failed-retry"),
+        ("kind = \"ratio\", ratio = 0.2, window = \"5s\", floor = 1", "ratio"),
+        ("kind = \"window\", bootstrap = 1", "window"),
+        ("kind = \"adaptive\", alpha = 0.2, success_floor = 0.2", "adaptive"),
+        (
+            "kind = \"probabilistic\", target = 0.2, unknown = 0.1, half_life = \"1s\"",
+            "probabilistic",
+        ),
+        ("kind = \"sampled\", fraction = 0.5, inner = { kind = \"grpc\" }", "sampled"),
+        ("kind = \"unlimited\"", "unlimited"),
+        ("kind = \"none\"", "none"),
+    ] {
+        let upstream = upstream(&format!("budget = {{ {inside} }}"));
+        assert_eq!(upstream.spec.budget.kind(), kind);
+    }
+    let functions = upstream("budget = { instances = 10, ephemeral = true }");
+    assert_eq!(functions.spec.budget.bucket().unwrap().starts_at(), 0);
+}
+
+#[test]
+fn every_control_can_try_itself_out() {
+    let report = "{ mode = \"report\" }";
+    let text = format!(
+        "budget = {report}\nbreaker = {report}\nin_flight = {report}\nthrottle = {report}\nejection = {report}\n\
+         rate_limit = {{ per_second = 10, mode = \"report\" }}"
+    );
+    let spec = upstream(&text).spec;
+    assert_eq!(spec.modes, quell_core::mode::Modes::REPORT);
+    assert_eq!(spec.breaker.mode, breaker::Mode::Report);
+    assert_eq!(upstream("").spec.modes.budget, Mode::Enforce);
+}
+
+#[test]
+fn limits_pools_and_switches_can_be_written() {
+    let spec = upstream(
+        "in_flight = { limit = 200, queue = 10, order = \"lifo\", pools = { b = 30, a = 50 } }\nejection = \"off\"",
+    );
+    assert_eq!(spec.pools, [("b".to_owned(), 30), ("a".to_owned(), 50)]);
+    assert_eq!((spec.spec.in_flight, spec.spec.queue), (Limit::Fixed(200), 10));
+    assert_eq!(spec.spec.ejection, None);
+    assert_eq!(upstream("in_flight = { limit = \"off\" }").spec.in_flight, Limit::Off);
+    assert_eq!(upstream("rate_limit = { per_second = 2.5 }").spec.rate_limit.unwrap().burst, 3);
+    let policy = policy("hedge = { after = 0.9, at_least = \"20ms\" }");
+    assert!(policy.spec.hedge.is_some());
+}
+
+#[test]
+fn a_flag_goes_over_the_environment_and_that_over_the_file() {
+    let text = "version = 1\n[upstream.Pay-Ments]\nbudget = { max = 10 }";
+    let env = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
+    let environment = [
+        env("QUELL__UPSTREAM__PAY_MENTS__BUDGET__MAX", "50"),
+        env("QUELL__UPSTREAM__PAY_MENTS__BUDGET__RATIO", "0.2"),
+        env("QUELL__POLICY__PAY__TIMEOUT", "4s"),
+        env("QUELL__POLICY__PAY__RETRY_ON", "[\"connect\", 503]"),
+        env("HOME", "/"),
+    ];
+    let mut overrides = Override::in_env(environment);
+    let max = |overrides: &[Override]| {
+        let config = Config::parse("f", text, overrides).unwrap();
+        config.upstreams["Pay-Ments"].spec.budget.bucket().unwrap().max
+    };
+    assert_eq!((max(&[]), max(&overrides)), (10, 50));
+    let config = Config::parse("f", text, &overrides).unwrap();
+    assert_eq!(config.upstreams["Pay-Ments"].spec.budget.ratio(), Some(0.2));
+    assert_eq!(config.policies["pay"].spec.timeout, Duration::from_secs(4));
+    assert_eq!(config.policies["pay"].retry_on, [RetryOn::Connect, RetryOn::Status(503)]);
+    overrides.extend(Override::flag("--set", "upstream.Pay-Ments.budget.max=70"));
+    assert_eq!(max(&overrides), 70);
+    let route = "version = 1\n[upstream.a]\n[upstream.b]\n[[route]]\nupstream = \"a\"";
+    let first = Override::flag("--set", "route.0.upstream=b").unwrap();
+    assert_eq!(Config::parse("f", route, &[first]).unwrap().routes[0].upstream, "b");
+}
+
+#[test]
+fn a_mistake_in_the_environment_is_told_with_its_name() {
+    let told = |name: &str, value: &str| {
+        let text = "version = 1\n[upstream.x]\nbudget = { max = 10 }\nejection = \"off\"";
+        told(Config::parse("f", text, &Override::in_env([(name.into(), value.into())]))).join("; ")
+    };
+    assert_eq!(
+        told("QUELL__UPSTREAM__X__BUDGET__MAXX", "1"),
+        "QUELL__UPSTREAM__X__BUDGET__MAXX upstream.x.budget.maxx is not known here: did you mean `max`?"
+    );
+    assert!(told("QUELL__UPSTREAM__X__BUDGET__MAX", "0").contains("upstream.x.budget.max is 0"));
+    assert_eq!(
+        told("QUELL__UPSTREAM__X__EJECTION__AFTER", "1"),
+        "QUELL__UPSTREAM__X__EJECTION__AFTER upstream.x.ejection.after ejection is text, so there is no after in it"
+    );
+    assert!(told("QUELL__UPSTREAM____MAX", "1").contains("does not name a setting"));
+}
+
+/// The line, the column and the message, as people see them.
+#[test]
+fn mistakes_are_told_in_their_place_with_what_to_write() {
+    let mut wrong = Vec::new();
+    for (lines, expected) in [
+        (
+            "[policy.x]\nattemps = 3",
+            "3:1 policy.x.attemps is not known here: did you mean `attempts`?",
+        ),
+        ("[polcy.x]\nattempts = 3", "2:2 polcy is not known here: did you mean `policy`?"),
+        (
+            "[policy.x]\nattempts = 0",
+            "3:12 policy.x.attempts is 0, so nothing would ever be sent: write at least 1, which means no retries",
+        ),
+        (
+            "[policy.x]\nattempts = \"3\"",
+            "3:12 policy.x.attempts is \"3\": write a whole number from 0 to 4294967295",
+        ),
+        (
+            "[policy.x]\nattempts = -1",
+            "3:12 policy.x.attempts is -1: write a whole number from 0 to 4294967295",
+        ),
+        (
+            "[policy.x]\nattempts = 99999999999999999999",
+            "3:12 policy.x.attempts is 99999999999999999999: write a whole number from 0 to 4294967295",
+        ),
+        (
+            "[policy.x]\ntimeout = 4",
+            "3:11 policy.x.timeout is 4: write a duration with its unit, such as \"4s\" or \"1200ms\"",
+        ),
+        (
+            "[policy.x]\ntimeout = \"4\"",
+            "3:11 policy.x.timeout is \"4\": write a duration with its unit, such as \"4s\" or \"1200ms\"",
+        ),
+        (
+            "[policy.x]\nper_try_timeout = \"1h\"",
+            "3:19 policy.x.per_try_timeout is 3600s: write more than 0s and at most timeout, which is 15s",
+        ),
+        (
+            "[policy.x]\nbackoff = { jitter = \"ful\" }",
+            "3:22 policy.x.backoff.jitter is \"ful\": did you mean `full`?",
+        ),
+        (
+            "[policy.x]\nbackoff = { base = \"0s\" }",
+            "3:20 policy.x.backoff.base is 0s, so retries would follow at once: write a duration such as \"100ms\"",
+        ),
+        (
+            "[policy.x]\nbackoff = { kind = \"fixed\", factor = 2.0 }",
+            "3:29 policy.x.backoff.factor is not known here: write waits, kind, base, cap or jitter",
+        ),
+        (
+            "[policy.x]\nbackoff = { kind = \"list\", waits = [] }",
+            "3:36 policy.x.backoff.waits has 0 waits: write from 1 to 16, of which the last repeats",
+        ),
+        (
+            "[policy.x]\nbackoff = { kind = \"fixed\", waits = [\"1s\"] }",
+            "3:37 policy.x.backoff.waits is a list of waits: write kind = \"list\", or leave it out",
+        ),
+        (
+            "[policy.x]\nretry_on = [503, \"conect\"]",
+            "3:18 policy.x.retry_on[1] is \"conect\": write \"connect\", \"timeout\" or a status from 400 to 599, such as 503",
+        ),
+        (
+            "[policy.x]\nretry_on = 503",
+            "3:12 policy.x.retry_on is a number: write a list in brackets",
+        ),
+        ("[policy.x]\npreset = \"lmm\"", "3:10 policy.x.preset is \"lmm\": did you mean `llm`?"),
+        (
+            "[policy.x]\nhedge = { after = 2.0 }",
+            "3:19 policy.x.hedge.after is 2: write the share of attempts that are quicker, from 0.5 up to 1, such as 0.95",
+        ),
+        (
+            "[policy.\"a b\"]",
+            "2:9 policy has the name \"a b\": write 1 to 64 of the characters a-z, A-Z, 0-9, underscore and dash",
+        ),
+        ("policy = 3", "2:10 policy is a number: write a table, such as { … }"),
+        (
+            "[upstream.x]\nbudget = { max = 0 }",
+            "3:18 upstream.x.budget.max is 0, so no retry is ever paid for: write at least 1, or attempts = 1 to forbid retries",
+        ),
+        (
+            "[upstream.x]\nbudget = { instances = 0 }",
+            "3:24 upstream.x.budget.instances is 0: write how many processes share the budget, at least 1",
+        ),
+        (
+            "[upstream.x]\nbudget = { kind = \"window\", max = 1 }",
+            "3:29 upstream.x.budget.max is not known here: write mode, instances, ephemeral, preset, kind, ratio, window or bootstrap",
+        ),
+        (
+            "[upstream.x]\nbudget = { kind = \"divided\" }",
+            "3:19 upstream.x.budget.kind is \"divided\", which every kind can be: write instances, the number of processes, beside the fleet's own kind and numbers",
+        ),
+        (
+            "[upstream.x]\nbudget = { kind = \"shared\" }",
+            "3:19 upstream.x.budget.kind is \"shared\", which no host has yet: write kind = \"tokens\" and instances, the number of processes",
+        ),
+        (
+            "[upstream.x]\nbudget = { kind = \"sampled\", inner = { kind = \"none\" } }",
+            "3:30 upstream.x.budget.inner is of kind \"none\": write a kind that can be asked, such as \"tokens\"",
+        ),
+        (
+            "[upstream.x]\nbudget = { cost = { timeout = -1 } }",
+            "3:12 upstream.x.budget.cost is 0 millionths of a token: write at least 1 and at most max, which is 100 tokens",
+        ),
+        (
+            "[upstream.x]\nchildren = { max = 0 }",
+            "3:20 upstream.x.children.max is 0, so no retry is ever paid for: write at least 1, or attempts = 1 to forbid retries",
+        ),
+        (
+            "[upstream.x]\nbreaker = { failure_rate = 50 }",
+            "3:28 upstream.x.breaker.failure_rate is 50: write a share above 0 and up to 1, such as 0.5",
+        ),
+        (
+            "[upstream.x]\nbreaker = { over = \"off\" }",
+            "3:20 upstream.x.breaker.over is \"off\": write consecutive = 5 and no slow, or \"time\" for rates, or mode = \"disabled\" for no breaker",
+        ),
+        (
+            "[upstream.x]\nbreaker = { over = \"time\", calls = 3 }",
+            "3:36 upstream.x.breaker.calls is written, and over says not to count them: write over = \"calls\" or \"either\", or leave it out",
+        ),
+        (
+            "[upstream.x]\nbreaker = { record = [404], ignore = [404] }",
+            "3:22 upstream.x.breaker.record and breaker.ignore both have the code 404: write it in one of them",
+        ),
+        (
+            "[upstream.x]\nbreaker = { mode = \"of\" }",
+            "3:20 upstream.x.breaker.mode is \"of\": write enforce, report, disabled, forced-open or forced-closed",
+        ),
+        (
+            "[upstream.x]\nin_flight = { limit = 0 }",
+            "3:23 upstream.x.in_flight.limit is 0, so every call would be refused: write at least 1, or \"adaptive\"",
+        ),
+        (
+            "[upstream.x]\nin_flight = { limit = 9, ceiling = 9 }",
+            "3:36 upstream.x.in_flight.ceiling is for a limit that finds itself: write limit = \"adaptive\", or leave it out",
+        ),
+        (
+            "[upstream.x]\nin_flight = { limit = 9, pools = { a = 10 } }",
+            "3:26 upstream.x.in_flight.pools[0] is 10, which caps nothing: write at most the limit, 9",
+        ),
+        (
+            "[upstream.x]\nrate_limit = { burst = 1 }",
+            "3:1 upstream.x.rate_limit.per_second is missing: write how many per second, such as 1000",
+        ),
+        (
+            "[upstream.x]\nthrottle = { k = 1 }",
+            "3:18 upstream.x.throttle.k is 1: write a number from 1.1 to 100, such as 2.0 for two requests per accepted one",
+        ),
+        (
+            "[upstream.x]\nendpoints = []",
+            "3:13 upstream.x.endpoints is empty: write at least one, such as \"http://127.0.0.1:9000\"",
+        ),
+        (
+            "[upstream.x]\nendpoints = [\"10.0.0.5\"]",
+            "3:14 upstream.x.endpoints[0]: \"10.0.0.5\" is no upstream: it has no scheme; write http://host:port or https://host:port",
+        ),
+        (
+            "[gateway]\nlisten = \"8080\"",
+            "3:10 gateway.listen is \"8080\": write an address and a port, such as \"127.0.0.1:8080\"",
+        ),
+        (
+            "[gateway]\nadmin = \"0.0.0.0:1\"",
+            "3:9 gateway.admin is 0.0.0.0:1: write an address on loopback, such as \"127.0.0.1:9901\"",
+        ),
+        (
+            "[upstream.payments]\n[[route]]\nupstream = \"paymnets\"",
+            "4:12 route[0].upstream is \"paymnets\", and no upstream is called that: did you mean \"payments\"?",
+        ),
+        (
+            "[[route]]\nmatch = { path = \"/\" }",
+            "2:1 route[0].upstream is missing: write the name of an upstream",
+        ),
+        (
+            "[upstream.x]\n[[route]]\nupstream = \"x\"\npolicy = \"fast\"",
+            "5:10 route[0].policy is \"fast\", and no policy is called that: write one, as [policy.fast]",
+        ),
+        (
+            "[upstream.x]\n[[route]]\nupstream = \"x\"\nidempotency = { ttl = \"1s\" }",
+            "5:23 route[0].idempotency.ttl is 1s, less than idempotency.lease 60s: write at least the lease, such as \"24h\"",
+        ),
+        (
+            "[worker.w]\nsource = { topic = \"t\" }\nhandler = \"h\"\ntiers = [\"0s\"]",
+            "5:9 worker.w.tiers holds 0ns: write whole milliseconds from \"1ms\" to \"7d\", such as \"30s\"",
+        ),
+        (
+            "[store]\nkind = \"redis\"\npath = \"x\"",
+            "4:1 store.path is not known here: write kind or url",
+        ),
+        (
+            "x = 1",
+            "2:1 x is not known here: write version, gateway, policy, upstream, tenant, route, store, worker or scenario",
+        ),
+        ("[policy", "2:8 this is not TOML: unclosed table, expected `]`"),
+        ("a = 1\na = 2", "3:1 this is not TOML: duplicate key"),
+    ] {
+        let told = told(with(lines)).join("\n");
+        if told != expected {
+            wrong.push(format!("{lines}\n  expected {expected}\n  told     {told}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    assert_eq!(told(parse("")), ["1:1 version is missing: write version = 1 in the first line"]);
+    assert_eq!(
+        told(parse("version = 2")),
+        ["1:11 version is 2: write 1, which is what this quell reads"]
+    );
+    let long = format!("version = 1\n#{}", "x".repeat(1 << 20));
+    assert_eq!(told(parse(&long)), ["1:1 the file has 1048589 bytes: write at most 1MiB"]);
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
+    let told =
+        told(with("[upstream.x]\nbugdet = {}\nqueue = 1\n[policy.x]\nattempts = 0\ntimeout = 1"));
+    let lines: Vec<_> = told.iter().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(lines, ["3:1", "4:1", "6:12", "7:11"]);
+}
+
+/// O5.
+#[test]
+fn a_secret_is_never_printed() {
+    for lines in [
+        "[tenant.shop]\nkeys = [\"hunter2\"]",
+        "[tenant.shop]\nkeys = \"hunter2\"",
+        "[tenant]\nshop = \"hunter2\"",
+        "store = \"redis://:hunter2@db\"",
+        "[tenant.shop]\nkyes = [\"hunter2\"]",
+        "[tenant]\nshop = { keys = [\"hunter2\"], priorty = \"default\" }",
+        "[tenant]\nshop = { keys = [\"hunter2\"] priority",
+        "[tenant.shop]\nkeys = [\"hunter2",
+        "[store]\nkind = \"redis\"\nurl = \"redis://:hunter2@db\"",
+        "[upstream.x]\nendpoints = [\"http://admin:hunter2@db\"]",
+    ] {
+        let problems = with(lines).unwrap_err();
+        let printed = format!("{problems} {problems:?} {problems:#?}");
+        assert!(!printed.contains("hunter2"), "{lines}: {printed}");
+    }
+    let token = Override::flag("--set", "tenant.shop.keys=[\"hunter2\"]").unwrap();
+    let problems = Config::parse("f", "version = 1", std::slice::from_ref(&token)).unwrap_err();
+    assert!(!format!("{problems} {problems:?} {token:?}").contains("hunter2"));
+}
+
+#[test]
+fn what_is_in_force_reads_back_the_same() {
+    let everything = [
+        SAMPLE.to_owned(),
+        "version = 1\n[policy.x]\nhedge = {}\nbackoff = { waits = [\"1s\", \"90s\"], jitter = \"proportional\", share = 0.3 }".to_owned(),
+        "version = 1\n[upstream.x]\nbreaker = { preset = \"hardened\", record = [404, \"fatal\"], ignore = [500], keys = 4, over = \"either\" }\nthrottle = { most = 0.5 }\nejection = \"off\"\nchildren = { max = 5 }\nin_flight = { limit = 99, pools = { a = 3, \"b c\" = 4 } }".to_owned(),
+        "version = 1\n[upstream.x]\nbudget = { kind = \"sampled\", inner = { kind = \"adaptive\" }, ephemeral = true }\n[upstream.y]\nbudget = { cost = { timeout = 2.5 }, refill = \"1s\" }".to_owned(),
+    ];
+    let presets = Preset::WORDS.map(|(word, _)| {
+        format!("version = 1\n[policy.x]\npreset = \"{word}\"\n[upstream.x]\npreset = \"{word}\"")
+    });
+    for text in everything.iter().chain(&presets) {
+        let plain = |config: Config| Config { idle: Vec::new(), scenarios: Vec::new(), ..config };
+        let config = plain(parse(text).unwrap());
+        let printed = config.effective();
+        let again = parse(&printed).unwrap_or_else(|problems| panic!("{problems}\n{printed}"));
+        assert_eq!(plain(again), config, "{printed}");
+    }
+}
+
+#[test]
+fn a_file_gives_a_handle_to_call_with() {
+    let config = parse(SAMPLE).unwrap();
+    assert_eq!(config.quell("payments").unwrap().name(), "payments");
+    let message = config.quell("reports").unwrap_err().to_string();
+    assert_eq!(message, "no upstream is called \"reports\": write [upstream.reports]");
+}
+
+proptest! {
+    #[test]
+    fn no_text_breaks_it(text: String, value: String) {
+        let flag = Override::flag("--set", &format!("upstream.x.budget.max={value}"));
+        let _ = Config::parse("f", &text, &flag.into_iter().collect::<Vec<_>>()).map_err(|e| e.to_string());
+        let _ = with(&format!("[upstream.x]\nbudget = {{ max = {value} }}")).map_err(|e| e.to_string());
+    }
+
+    /// A file with a piece cut out is told off or understood, and never more than that.
+    #[test]
+    fn no_cut_breaks_it(from in 0..2_000usize, length in 0..40usize) {
+        let chars: Vec<char> = SAMPLE.chars().collect();
+        let cut: String = chars.iter().take(from).chain(chars.iter().skip(from + length)).collect();
+        let _ = parse(&cut).map_err(|problems| format!("{problems}{problems:?}"));
+    }
+}
