@@ -1,6 +1,7 @@
 //! Serves: everything behind the `quell` command.
 
 mod admin;
+pub mod check;
 pub mod demo;
 pub mod gateway;
 pub mod sim;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
+use quell_server::check;
 use quell_server::demo::show;
 use quell_server::gateway::{self, Config, Host, Target};
 use quell_server::sim;
@@ -23,6 +24,7 @@ struct Cli {
 enum Command {
     /// Stands in front of a service: retries what is safe, refuses what would make an outage worse.
     Gateway(GatewayArgs),
+    Check(check::Args),
     Sim(sim::Args),
     Demo(show::Args),
 }
@@ -49,6 +51,7 @@ struct GatewayArgs {
 fn main() -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Gateway(args) => serve(args).map(|()| ExitCode::SUCCESS),
+        Command::Check(args) => check::main(&args),
         Command::Sim(args) => sim::main(&args).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => show::main(&args),
     };
