@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -32,14 +33,17 @@ enum Command {
 #[derive(Debug, Args)]
 struct GatewayArgs {
     /// Where requests go: http://host:port or https://host:port
-    #[arg(long, value_name = "URL")]
-    to: Target,
-    /// Where callers come in
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
-    listen: SocketAddr,
-    /// Where /healthz, /readyz and /metrics are served; loopback only
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9901")]
-    admin: SocketAddr,
+    #[arg(long, value_name = "URL", required_unless_present = "config")]
+    to: Option<Target>,
+    /// A config file with one upstream, which says all of it
+    #[arg(long, value_name = "FILE", conflicts_with = "to")]
+    config: Option<PathBuf>,
+    /// Where callers come in; 127.0.0.1:8080 if neither this nor the file says so
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// Where /healthz, /readyz and /metrics are served, on loopback; 127.0.0.1:9901 if neither this nor the file says so
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<SocketAddr>,
     /// Which Host field the upstream sees: the caller's, or its own
     #[arg(long, value_enum, default_value = "keep")]
     host: Host,
@@ -61,13 +65,29 @@ fn main() -> ExitCode {
     })
 }
 
+/// The gateway that a file describes; what of it nothing acts on is said aloud.
+fn from_file(path: &Path) -> anyhow::Result<Config> {
+    let file = quell::config::Config::load(path, &[])?;
+    for idle in &file.idle {
+        eprintln!("quell: {} is not used by any host yet: {}", idle.path, idle.instead);
+    }
+    Config::from_file(&file).with_context(|| path.display().to_string())
+}
+
 /// Runs until asked to end, then drains.
 fn serve(args: GatewayArgs) -> anyhow::Result<()> {
-    let GatewayArgs { to, listen, admin, host, cores } = args;
-    let mut config = Config { listen, admin, host, ..Config::new(to) };
-    if let Some(cores) = cores {
-        config.cores = cores.get();
-    }
+    let GatewayArgs { to, config, listen, admin, host, cores } = args;
+    let usual = match (to, config) {
+        (Some(to), _) => Config::new(to),
+        (None, file) => from_file(&file.unwrap_or_default())?,
+    };
+    let config = Config {
+        listen: listen.unwrap_or(usual.listen),
+        admin: admin.unwrap_or(usual.admin),
+        cores: cores.map_or(usual.cores, NonZeroUsize::get),
+        host,
+        ..usual
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // Before anything is served, so that no signal finds us without an answer.
     let (mut term, mut int) = {

@@ -54,6 +54,8 @@ fn mistakes_are_one_line_that_says_what_to_write() {
             &["gateway", "--to", "http://127.0.0.1:1", "--admin", "0.0.0.0:1"],
             "only listen on loopback",
         ),
+        (&["gateway", "--config", "no-such-file.toml"], "cannot read no-such-file.toml"),
+        (&["gateway"], "--to <URL>"),
         (&["demo", "--kind", "flood"], "possible values: stall, hole, fail"),
     ] {
         let output = quell(args);

@@ -57,6 +57,30 @@ async fn a_get_that_fails_once_succeeds() {
     assert_eq!((metric(&gateway, &first).await, metric(&gateway, &retry).await), (1.0, 1.0));
 }
 
+/// Sends a request that is answered with 503 through the gateway of a file with this policy: how often it is sent.
+async fn sends_by_file(policy: &str, method: &str) -> usize {
+    let upstream = Fake::start(|_, _| answer(503, "x")).await;
+    let addr = upstream.addr;
+    let local = "[gateway]\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"";
+    let text = format!(
+        "version = 1\n{local}\n[upstream.x]\nendpoints = [\"http://{addr}\"]\n[policy.x]\n{policy}"
+    );
+    let file = quell::config::Config::parse("f", &text, &[]).unwrap();
+    let config = Config { log: false, ..Config::from_file(&file).unwrap() };
+    let gateway = quell_server::gateway::start(config).unwrap();
+    let request = request(method, "/").body(Full::<Bytes>::default()).unwrap();
+    assert_eq!(send(gateway.addr(), request).await.status.as_u16(), 503);
+    upstream.seen().len()
+}
+
+#[tokio::test]
+async fn a_files_policy_says_what_is_repeated() {
+    assert_eq!(sends_by_file("attempts = 3", "GET").await, 3);
+    assert_eq!(sends_by_file("retry_on = [\"connect\", \"timeout\", 502]", "GET").await, 1);
+    assert_eq!(sends_by_file("", "POST").await, 1);
+    assert_eq!(sends_by_file("unsafe_methods = \"always\"", "POST").await, 2);
+}
+
 #[tokio::test]
 async fn a_post_is_sent_once_unless_it_carries_a_key() {
     let upstream = Fake::start(|_, _| answer(500, "broke")).await;

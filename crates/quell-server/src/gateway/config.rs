@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use quell::config::UnsafeMethods;
 use quell::core::spec::{PolicySpec, UpstreamSpec};
+use quell::http::Statuses;
 
 pub use quell::config::{InvalidTarget, Target};
 
@@ -26,6 +28,10 @@ pub struct Config {
     pub policy: PolicySpec,
     /// What all calls share.
     pub upstream: UpstreamSpec,
+    /// Statuses that are worth another attempt.
+    pub statuses: Statuses,
+    /// Whether requests are repeated whose method does not allow it by itself.
+    pub unsafe_methods: UnsafeMethods,
     /// PEM file of certificates to trust in place of the system's.
     pub roots: Option<PathBuf>,
     /// The longest that a drain waits for what is under way.
@@ -46,6 +52,8 @@ impl Config {
             cores: available_parallelism().map_or(1, usize::from),
             policy: PolicySpec::gateway(),
             upstream: UpstreamSpec::gateway(),
+            statuses: Statuses::default(),
+            unsafe_methods: UnsafeMethods::default(),
             roots: None,
             drain: Duration::from_secs(30),
             log: true,

@@ -13,6 +13,7 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
+use quell::config::UnsafeMethods;
 use quell::core::{Delivery, Failure, Fault, Outcome, Time};
 use quell::observe::Tried;
 use quell::run::{Sender, Try};
@@ -21,7 +22,7 @@ use quell::upstream::Sending;
 use super::body::{NotKept, ReplyBody, Whole};
 use super::counters::Came;
 use super::headers;
-use super::per_core::Core;
+use super::per_core::{Core, Gateway};
 use super::pool::Conn;
 use super::replay::{RequestBody, Source};
 use super::watch::Watch;
@@ -74,7 +75,11 @@ impl<'a> Forward<'a> {
         mut parts: Parts,
         body: Incoming,
     ) -> Self {
-        let repeatable = quell::http::is_repeatable(&parts.method, &parts.headers);
+        let repeatable = match core.gateway.config.unsafe_methods {
+            UnsafeMethods::WithKey => quell::http::is_repeatable(&parts.method, &parts.headers),
+            UnsafeMethods::Never => parts.method.is_idempotent(),
+            UnsafeMethods::Always => true,
+        };
         let source = Source::new(body, repeatable, &core.gateway.memory, watch);
         parts.version = Version::HTTP_11;
         parts.extensions.clear();
@@ -165,8 +170,9 @@ impl Sender for Forward<'_> {
         match reply {
             Ok(reply) if reply.status.is_success() => Outcome::Success, // needs no date
             Ok(reply) => {
-                let unix_now = self.core.gateway.upstream.clock().unix_now();
-                quell::http::classify(reply.status, &reply.headers, unix_now)
+                let Gateway { upstream, config, .. } = &*self.core.gateway;
+                let unix_now = upstream.clock().unix_now();
+                config.statuses.classify(reply.status, &reply.headers, unix_now)
             }
             Err(Failed::Connect(_)) => Outcome::Failed(Failure::of(Fault::Connect)),
             Err(Failed::Broken(_)) => {

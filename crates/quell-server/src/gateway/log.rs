@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use quell::config::UnsafeMethods;
 use quell::core::in_flight::Limit;
 use quell::core::{Event as Change, Reason};
 use quell::observe::{Event, Observe};
@@ -132,13 +133,18 @@ impl Observe for Log {
 pub(super) fn describe(addr: SocketAddr, admin: SocketAddr, gateway: &Gateway) -> String {
     let (config, policy) = (&gateway.config, &gateway.policy);
     let (budget, breaker) = (config.upstream.budget, config.upstream.breaker);
+    let unsafe_methods = match config.unsafe_methods {
+        UnsafeMethods::Never => "once",
+        UnsafeMethods::WithKey => "only with Idempotency-Key",
+        UnsafeMethods::Always => "too",
+    };
     let host = match config.host {
         Host::Keep => "kept",
         Host::Rewrite => "rewritten",
     };
     format!(
         "quell: gateway on http://{addr} to {to}, {cores} cores, Host {host}; admin on http://{admin}\n\
-         quell: attempts {attempts}, timeout {timeout:?}, per try {per_try:?}, connect 2s, POST and PATCH only with Idempotency-Key\n\
+         quell: attempts {attempts}, timeout {timeout:?}, per try {per_try:?}, connect 2s, POST and PATCH {unsafe_methods}\n\
          quell: budget {budget}; breaker {rate} % of {calls} calls in {window:?}, open up to {open:?}\n\
          quell: in flight {limit}, queue {queue}; replay bodies up to 64 KiB, 64 MiB together",
         to = config.to,

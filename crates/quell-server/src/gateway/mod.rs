@@ -32,6 +32,7 @@
 mod body;
 mod config;
 pub(crate) mod counters;
+mod file;
 mod forward;
 mod gate;
 mod headers;
@@ -55,6 +56,7 @@ use hyper::body::Incoming;
 use quell::run::drive;
 
 pub use config::{Config, Host, InvalidTarget, Target};
+pub use file::Unable;
 pub use start::{Error, Running, start};
 pub use tls::TlsError;
 

@@ -116,15 +116,12 @@ impl Policy {
             policy.retry_on.sort_unstable();
             policy.retry_on.dedup();
         }
-        if policy.retry_on != Preset::Gateway.retry_on() {
-            let instead = "the gateway retries its usual list, and callers of the library classify themselves";
+        if !policy.retry_on.starts_with(&[RetryOn::Connect, RetryOn::Timeout]) {
+            let instead = "connect failures and timeouts are retried whether or not they are in it";
             fields.idle("retry_on", instead);
         }
         if let Some(word) = fields.word("unsafe_methods", &UnsafeMethods::WORDS) {
             policy.unsafe_methods = word;
-        }
-        if policy.unsafe_methods != UnsafeMethods::WithKey {
-            fields.idle("unsafe_methods", "the gateway repeats them if they carry a key");
         }
         if let Err(error) = quell_core::Policy::new(policy.spec) {
             fields.invalid(&error);
@@ -134,6 +131,7 @@ impl Policy {
 
     fn hedge(&mut self, fields: &Fields<'_>) {
         let Switch::On(hedge) = fields.switch("hedge") else { return };
+        hedge.all_idle("no host has two attempts of a call under way at once");
         let mut hedged = Hedged { after: 0.95, at_least: Duration::from_millis(10) };
         hedge.set("after", &mut hedged.after);
         hedge.set("at_least", &mut hedged.at_least);

@@ -84,8 +84,6 @@ fn what_nothing_acts_on_is_told() {
     assert_eq!(
         idle,
         [
-            "gateway",
-            "policy.payments.retry_on",
             "upstream.payments.endpoints",
             "upstream.payments.in_flight.queue_wait",
             "tenant.shop",
@@ -95,7 +93,7 @@ fn what_nothing_acts_on_is_told() {
             "worker.payment_events",
         ]
     );
-    assert_eq!(config.idle[3].place.to_string(), "quell.toml:19:76");
+    assert_eq!(config.idle[1].place.to_string(), "quell.toml:19:76");
     assert!(
         with("[upstream.x]\nbudget = { max = 50 }\n[policy.x]\nattempts = 2")
             .unwrap()

@@ -50,7 +50,6 @@ pub(super) const ROLES: [(&str, Role); 3] =
 impl Gateway {
     pub(super) fn read(fields: &Fields<'_>) -> Self {
         let mut gateway = Self::default();
-        fields.all_idle("the gateway is told with --listen and --admin");
         fields.set("listen", &mut gateway.listen);
         fields.set("admin", &mut gateway.admin);
         if !gateway.admin.ip().is_loopback() {
@@ -149,7 +148,10 @@ impl Route {
                 );
             }
             methods = inside.list("methods").unwrap_or_default();
-            inside.all_idle("the gateway sends everything to its one upstream");
+            if path != "/" || !methods.is_empty() {
+                inside
+                    .all_idle("the gateway cannot tell requests apart, and does not start with it");
+            }
         }
         let upstream = fields.reference("upstream", "upstream", config.upstreams.keys());
         if !fields.has("upstream") {

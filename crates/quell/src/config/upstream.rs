@@ -83,10 +83,9 @@ impl Upstream {
             Ok(count) => self.spec.endpoints = count,
             Err(_) => fields.wrong("endpoints", "has too many: write at most 65535"),
         }
-        fields.idle(
-            "endpoints",
-            "the gateway is told with --to, and callers of the library send themselves",
-        );
+        if self.endpoints.len() > 1 {
+            fields.idle("endpoints", "the gateway does not start with more than one");
+        }
     }
 
     fn budget(&mut self, fields: &Fields<'_>) {
