@@ -180,6 +180,7 @@ impl Config {
         }
         for (name, fields) in root.named("scenario") {
             fields.leave();
+            fields.all_idle("quell sim reads scenarios from files of their own");
             self.scenarios.push(name);
         }
     }
