@@ -23,7 +23,7 @@ use super::{
     budget::in_tokens,
     preset::word,
     traffic::{EXPIRES, PRIORITIES, ROLES},
-    upstream::{MODES, ORDERS},
+    upstream::{GATES, MODES, ORDERS},
     value::Written,
 };
 
@@ -214,6 +214,7 @@ fn upstream(upstream: &Upstream) -> Settings {
         .with("rate_limit", rate_limit)
         .with("throttle", throttle)
         .with("ejection", ejection)
+        .word("gate", word(&GATES, spec.gate))
 }
 
 fn limit(spec: &quell_core::limiter::Spec) -> Settings {
@@ -233,7 +234,7 @@ fn in_flight(upstream: &Upstream) -> Settings {
         upstream.pools.iter().map(|(name, cap)| format!("{} = {cap}", Text(name))).collect();
     limit
         .with("queue", spec.queue)
-        .maybe_time("queue_wait", upstream.queue_wait)
+        .maybe_time("queue_wait", spec.queue_wait)
         .word("order", word(&ORDERS, spec.order))
         .maybe("pools", (!pools.is_empty()).then(|| format!("{{ {} }}", pools.join(", "))))
         .mode(spec.modes.in_flight)

@@ -85,7 +85,6 @@ fn what_nothing_acts_on_is_told() {
         idle,
         [
             "upstream.payments.endpoints",
-            "upstream.payments.in_flight.queue_wait",
             "tenant.shop",
             "route[0].match",
             "route[0].idempotency",
@@ -94,7 +93,7 @@ fn what_nothing_acts_on_is_told() {
             "scenario.stall",
         ]
     );
-    assert_eq!(config.idle[1].place.to_string(), "quell.toml:19:76");
+    assert_eq!(config.idle[1].place.to_string(), "quell.toml:21:9");
     assert!(
         with("[upstream.x]\nbudget = { max = 50 }\n[policy.x]\nattempts = 2")
             .unwrap()

@@ -3,8 +3,14 @@
 use std::time::Duration;
 
 use quell_core::{
-    endpoints::Ejection, in_flight::Limit, limiter, mode::Mode, pools, queue::Order,
-    spec::UpstreamSpec, throttle,
+    endpoints::Ejection,
+    in_flight::Limit,
+    limiter,
+    mode::Mode,
+    pools,
+    queue::Order,
+    spec::{Gate, UpstreamSpec},
+    throttle,
 };
 
 use super::{
@@ -32,8 +38,6 @@ pub struct Upstream {
     pub breaker: Breaker,
     /// How many slots each kind of calls may hold, by name.
     pub pools: Vec<(String, u32)>,
-    /// The longest wait in the queue; found by watching unless written.
-    pub queue_wait: Option<Duration>,
 }
 
 /// The modes, by the words for them.
@@ -41,6 +45,9 @@ pub(super) const MODES: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("repor
 /// The orders, by the words for them.
 pub(super) const ORDERS: [(&str, Order); 3] =
     [("fifo", Order::Fifo), ("lifo", Order::Lifo), ("adaptive-lifo", Order::AdaptiveLifo)];
+
+/// Whom a hint holds back, by the words for it.
+pub(super) const GATES: [(&str, Gate); 2] = [("retries", Gate::Retries), ("all", Gate::All)];
 
 impl Upstream {
     /// The defaults of a preset, nowhere.
@@ -53,7 +60,6 @@ impl Upstream {
             budget: Budget::of(spec.budget),
             breaker: Breaker::of(spec.breaker),
             pools: Vec::new(),
-            queue_wait: None,
         }
     }
 
@@ -141,9 +147,7 @@ impl Upstream {
         if let Some(order) = fields.word("order", &ORDERS) {
             spec.order = order;
         }
-        if fields.set("queue_wait", &mut self.queue_wait) {
-            fields.idle("queue_wait", "the wait is bounded by what callers' patience leaves");
-        }
+        fields.set("queue_wait", &mut spec.queue_wait);
         self.pools = fields.numbers("pools");
         let caps: Vec<_> = self.pools.iter().map(|(_, cap)| *cap).collect();
         match pools::Spec::of(&caps) {
@@ -158,6 +162,9 @@ impl Upstream {
     /// What most upstreams do without.
     fn curbs(&mut self, fields: &Fields<'_>) {
         let spec = &mut self.spec;
+        if let Some(gate) = fields.word("gate", &GATES) {
+            spec.gate = gate;
+        }
         match fields.switch("rate_limit") {
             Switch::Absent => {}
             Switch::Off => spec.rate_limit = None,
