@@ -16,6 +16,8 @@
 
 mod actor;
 mod agenda;
+pub mod dist;
+pub mod maths;
 pub mod scenario;
 mod slab;
 pub mod verdict;
@@ -35,7 +37,7 @@ const PURPOSE_JITTER: u64 = 3;
 const PURPOSE_SERVICE: u64 = 4;
 const PURPOSE_HOST: u64 = 5;
 
-/// An exponentially distributed time, with a logarithm that is the same on every machine.
+/// An exponentially distributed time.
 fn exponential(mean: Duration, rng: &mut Rng) -> Duration {
-    mean.mul_f64(-libm::log(1.0 - rng.unit()))
+    mean.mul_f64(-maths::ln(1.0 - rng.unit()))
 }
