@@ -11,7 +11,7 @@
 //! scenario.service.workers = 36;
 //! let report = run(&scenario, 1)?;
 //! assert!(report.summary.verdict.within(1), "{}", report.summary);
-//! # Ok::<_, quell_core::spec::Invalid>(())
+//! # Ok::<_, quell_sim::scenario::Invalid>(())
 //! ```
 
 mod actor;
@@ -28,7 +28,7 @@ use core::time::Duration;
 use quell_core::Rng;
 
 pub use scenario::Scenario;
-pub use world::{Run, run};
+pub use world::{Queueing, Run, run};
 
 // One generator per purpose: what one actor draws never shifts what another draws.
 const PURPOSE_ARRIVALS: u64 = 1;
@@ -36,6 +36,7 @@ const PURPOSE_INSTANCE: u64 = 2;
 const PURPOSE_JITTER: u64 = 3;
 const PURPOSE_SERVICE: u64 = 4;
 const PURPOSE_HOST: u64 = 5;
+const PURPOSE_TROUBLE: u64 = 6;
 
 /// An exponentially distributed time.
 fn exponential(mean: Duration, rng: &mut Rng) -> Duration {

@@ -10,12 +10,20 @@
 //! assert_eq!((scenario.load, scenario.service.capacity()), (10_000.0, 12_000.0));
 //! ```
 
+mod outage;
+mod service;
+
 use core::time::Duration;
 
 use quell_core::{
     backoff,
-    spec::{PolicySpec, UpstreamSpec},
+    spec::{self, PolicySpec, UpstreamSpec},
 };
+
+pub use outage::{Outage, OutageKind};
+pub use service::{Abandonment, Cold, Curve, Order, Queue, Service};
+
+use crate::dist;
 
 /// Everything a run needs but its seed.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,8 +40,10 @@ pub struct Scenario {
     pub gateway: Option<Gateway>,
     /// The service.
     pub service: Service,
-    /// What happens to it.
+    /// What happens to it, and what the run is judged by.
     pub outage: Outage,
+    /// What else happens to it, at any time.
+    pub faults: Vec<Outage>,
     /// How long to watch after the outage.
     pub watch: Duration,
 }
@@ -104,75 +114,55 @@ impl Default for Gateway {
     }
 }
 
-/// A service with a queue that serves first come, first served, the departed included.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Service {
-    /// How many it can work on at once.
-    pub workers: u32,
-    /// How long each takes.
-    pub time: Duration,
-    /// Whether that is constant, or the mean of an exponential distribution.
-    pub spread: Spread,
+/// Why a scenario cannot be run. The message names the field and the fix.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Invalid {
+    /// A policy of Quell.
+    #[error(transparent)]
+    Policy(#[from] spec::Invalid),
+    /// A spread of times.
+    #[error(transparent)]
+    Dist(#[from] dist::Invalid),
+    /// Another field.
+    #[error("{field} {fix}")]
+    Field {
+        /// Which one.
+        field: &'static str,
+        /// What is wrong, and what to write.
+        fix: &'static str,
+    },
 }
 
-/// How service times are spread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spread {
-    /// Always the same.
-    Constant,
-    /// Exponentially distributed.
-    Exponential,
-}
-
-impl Service {
-    /// Workers that always take the same time.
-    pub const fn constant(workers: u32, time: Duration) -> Self {
-        Self { workers, time, spread: Spread::Constant }
-    }
-
-    /// Requests per second it can do.
-    pub fn capacity(&self) -> f64 {
-        f64::from(self.workers) / self.time.as_secs_f64()
-    }
-}
-
-/// What happens to the service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outage {
-    /// In which way.
-    pub kind: OutageKind,
-    /// From when on; whole seconds.
-    pub at: Duration,
-    /// For how long; whole seconds.
-    pub length: Duration,
-}
-
-/// How a service goes down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OutageKind {
-    /// It answers at once, with errors.
-    Fail,
-    /// Requests and replies vanish.
-    Hole,
-    /// It stops working, and the queue builds up.
-    Stall,
-}
-
-impl OutageKind {
-    /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Fail, Self::Hole, Self::Stall];
-
-    /// The word for it in files and on command lines.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Fail => "fail",
-            Self::Hole => "hole",
-            Self::Stall => "stall",
-        }
-    }
+fn wrong(field: &'static str, fix: &'static str) -> Result<(), Invalid> {
+    Err(Invalid::Field { field, fix })
 }
 
 impl Scenario {
+    /// Whether it can be run.
+    pub fn check(&self) -> Result<(), Invalid> {
+        if !(self.load > 0.0 && self.load <= 1e9) {
+            return wrong(
+                "load",
+                "is out of range: write requests per second, from above 0 to 1e9",
+            );
+        }
+        if self.instances == 0 {
+            return wrong("instances", "is 0, so nobody would call: write at least 1");
+        }
+        self.service.check()?;
+        self.all_faults().try_for_each(|fault| fault.kind.check())
+    }
+
+    /// The outage, and all else that happens.
+    pub(crate) fn all_faults(&self) -> impl Iterator<Item = Outage> {
+        core::iter::once(self.outage).chain(self.faults.iter().copied())
+    }
+
+    /// When the run ends.
+    pub fn end(&self) -> Duration {
+        self.outage.end().saturating_add(self.watch)
+    }
+
     /// The storm: 50 instances, 10,000 requests per second, capacity 12,000, callers who wait a second,
     /// 30 seconds of outage, and nothing to protect anybody.
     pub fn storm(kind: OutageKind) -> Self {
@@ -184,6 +174,7 @@ impl Scenario {
             gateway: None,
             service: Service::constant(1_200, Duration::from_millis(100)),
             outage: Outage { kind, at: Duration::from_secs(30), length: Duration::from_secs(30) },
+            faults: vec![],
             watch: Duration::from_secs(60),
         }
     }

@@ -1,7 +1,7 @@
 //! Slab: things by number, where an old number never names a new thing.
 
 /// Names a thing in a [`Slab`]; once that is gone the name is dead for good.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     index: u32,
     generation: u32,

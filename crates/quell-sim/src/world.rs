@@ -9,12 +9,12 @@
 
 use core::time::Duration;
 
-use quell_core::{Outcome, Time, spec::Invalid};
+use quell_core::{Failure, Fault, Outcome, Time};
 
 use crate::{
-    actor::{callers::Users, quell::Hosts, service::Shop},
+    actor::{callers::Users, quell::Hosts, shop::Shop},
     agenda::Agenda,
-    scenario::Scenario,
+    scenario::{Invalid, Scenario},
     slab::Key,
     verdict::{Count, Series, Summary, Timing, Work},
 };
@@ -31,28 +31,52 @@ pub(crate) enum Event {
     /// The service finished a job, unless it stalled in between.
     Served { job: Key, stalls: u32 },
     /// An answer reaches whoever sent the request.
-    Answers { to: Origin, outcome: Outcome },
+    Answers { to: Origin, reply: Reply },
     /// An attempt of a call runs into its timeout.
-    TimesOut { call: Key, slot: u8, attempt: u32 },
+    TimesOut { call: Key, slot: u8, attempt: u16 },
     /// A call's sleep is over.
     Wakes(Key),
     /// A host's queue needs a look.
     Polls { host: u32 },
+    /// The service notices that a caller has left.
+    Cancels(Origin),
     /// Quell starts.
     Starts,
-    /// The outage begins.
-    Breaks,
-    /// The outage ends.
-    Mends,
+    /// A fault begins; the first is the outage.
+    Breaks(u32),
+    /// It ends.
+    Mends(u32),
+}
+
+/// What an answer says, in a byte: an event is copied often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// What was asked for.
+    Good,
+    /// An error.
+    Error,
+    /// Too much to do.
+    Refused,
+}
+
+impl Reply {
+    pub(crate) fn outcome(self) -> Outcome {
+        let failed = |code| Outcome::Failed(Failure::of(Fault::Server).with_code(code));
+        match self {
+            Self::Good => Outcome::Success,
+            Self::Error => failed(500),
+            Self::Refused => failed(503),
+        }
+    }
 }
 
 /// Who sent a request to the service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
     /// A caller.
     User(Key),
     /// One attempt of a Quell call.
-    Call { call: Key, slot: u8, attempt: u32 },
+    Call { call: Key, slot: u8, attempt: u16 },
 }
 
 /// What a run came to.
@@ -64,10 +88,29 @@ pub struct Run {
     pub series: Series,
     /// What the service did.
     pub work: Work,
+    /// How requests waited for it.
+    pub queueing: Queueing,
     /// Events that were simulated.
     pub events: u64,
     /// The same seed gives the same hash, on every machine.
     pub hash: u64,
+}
+
+/// How requests waited for the service, over the whole run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Queueing {
+    /// Requests that a worker began with.
+    pub started: u64,
+    /// Those among them that had to wait.
+    pub delayed: u64,
+    /// How long they all waited, together.
+    pub waited: Duration,
+    /// Requests that were refused: the queue was full, the wait too long or the deadline too near.
+    pub refused: u64,
+    /// Requests that failed at once because there was too much to do, or in a brownout.
+    pub failed: u64,
+    /// Requests that were stopped or skipped because their caller had left.
+    pub cancelled: u64,
 }
 
 /// See the [module](self).
@@ -84,20 +127,22 @@ pub(crate) struct World {
 
 /// Runs a scenario to its end.
 pub fn run(scenario: &Scenario, seed: u64) -> Result<Run, Invalid> {
+    scenario.check()?;
     let mut world = World {
         now: Time::ZERO,
         agenda: Agenda::new(),
         users: Users::new(scenario, seed),
         hosts: Hosts::new(scenario, seed)?,
-        shop: Shop::new(scenario.service, seed),
+        shop: Shop::new(&scenario.service, seed)?,
         series: Series::default(),
         scenario: scenario.clone(),
     };
-    let outage = scenario.outage;
-    let end = outage.at + outage.length + scenario.watch;
+    let end = scenario.end();
     world.agenda.at(Time::ZERO, Event::Arrives);
-    world.agenda.at(Time::ZERO + outage.at, Event::Breaks);
-    world.agenda.at(Time::ZERO + outage.at + outage.length, Event::Mends);
+    for (i, fault) in (0..).zip(scenario.all_faults()) {
+        world.agenda.at(Time::ZERO + fault.at, Event::Breaks(i));
+        world.agenda.at(Time::ZERO + fault.end(), Event::Mends(i));
+    }
     if let Some(gateway) = scenario.gateway {
         world.agenda.at(Time::ZERO + gateway.starts, Event::Starts);
     }
@@ -118,16 +163,24 @@ impl World {
             Event::Leaves(user) => self.leaves(user),
             Event::Resends(user) => self.resends(user),
             Event::Served { job, stalls } => self.served(job, stalls),
-            Event::Answers { to: Origin::User(user), outcome } => self.user_answered(user, outcome),
-            Event::Answers { to: Origin::Call { call, slot, attempt }, outcome } => {
-                self.attempt_ended(call, slot, attempt, outcome);
-            }
+            Event::Answers { to, reply } => self.answers(to, reply),
             Event::TimesOut { call, slot, attempt } => self.times_out(call, slot, attempt),
             Event::Wakes(call) => self.wakes(call),
             Event::Polls { host } => self.polls(host),
             Event::Starts => self.hosts.start(),
-            Event::Breaks => self.breaks(),
-            Event::Mends => self.mends(),
+            Event::Cancels(from) => self.cancels(from),
+            Event::Breaks(fault) => self.breaks(fault as usize),
+            Event::Mends(fault) => self.mends(fault as usize),
+        }
+    }
+
+    /// An answer reaches whoever sent the request.
+    pub(crate) fn answers(&mut self, to: Origin, reply: Reply) {
+        match to {
+            Origin::User(user) => self.user_answered(user, reply),
+            Origin::Call { call, slot, attempt } => {
+                self.attempt_ended(call, slot, attempt, reply.outcome());
+            }
         }
     }
 
@@ -148,7 +201,8 @@ impl World {
         let summary = Summary::of(&self.series, timing, capacity, work);
         let events = self.agenda.written();
         let hash = hash(&self.series, timing.end, [work.served, work.wasted, events]);
-        Run { summary, series: self.series, work, events, hash }
+        let queueing = self.shop.queueing();
+        Run { summary, series: self.series, work, queueing, events, hash }
     }
 }
 

@@ -15,15 +15,16 @@ use quell_sim::{
     verdict::{Summary, Verdict},
 };
 
-fn scenario(service: Service, share: f64, patience: Duration, outage: Outage) -> Scenario {
+fn scenario(service: &Service, share: f64, patience: Duration, outage: Outage) -> Scenario {
     Scenario {
         load: service.capacity() * share,
         instances: 1,
         patience,
         callers: Callers::NAIVE,
         gateway: Some(Gateway::default()),
-        service,
+        service: service.clone(),
         outage,
+        faults: vec![],
         watch: Duration::from_secs(36),
     }
 }
@@ -52,7 +53,7 @@ fn cells(workers: u32, millis: u64) -> u32 {
             for kind in OutageKind::ALL {
                 for length in [10, 30] {
                     let patience = Duration::from_millis(patience);
-                    let cell = scenario(service, share, patience, outage(kind, length));
+                    let cell = scenario(&service, share, patience, outage(kind, length));
                     let name = format!(
                         "{workers} × {millis} ms at {share}, callers leave at {patience:?}, {} for {length} s",
                         kind.as_str()
@@ -117,7 +118,7 @@ fn a_gateway_started_during_the_outage_recovers_within_three_seconds() {
         for kind in OutageKind::ALL {
             for starts in [21, 25, 29] {
                 let patience = Duration::from_secs(1);
-                let mut cell = scenario(service, share, patience, outage(kind, 10));
+                let mut cell = scenario(&service, share, patience, outage(kind, 10));
                 cell.gateway =
                     Some(Gateway { starts: Duration::from_secs(starts), ..Gateway::default() });
                 for seed in 1..=3 {

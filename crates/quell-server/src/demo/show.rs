@@ -121,7 +121,7 @@ async fn show(args: &Args) -> anyhow::Result<Report> {
             "two services of {} workers × {:?}, {} users per second each, who wait {:?} and retry 3 times;\n\
              one is called directly, the other through quell gateway --to {} with nothing configured",
             scenario.service.workers,
-            scenario.service.time,
+            scenario.service.mean(),
             scenario.load,
             scenario.patience,
             fronted.service.addr(),
@@ -150,7 +150,7 @@ struct World {
 impl World {
     async fn new(scenario: &Scenario, fronted: bool, start: Instant) -> anyhow::Result<Self> {
         let shape =
-            Shape { workers: scenario.service.workers as usize, service: scenario.service.time };
+            Shape { workers: scenario.service.workers as usize, service: scenario.service.mean() };
         let service = Scripted::start(shape).await.context("cannot start the service")?;
         let tally = Arc::new(Tally::since(start));
         service.count_into(Arc::clone(&tally));

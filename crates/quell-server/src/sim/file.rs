@@ -14,7 +14,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use quell_sim::{
     Scenario,
-    scenario::{Callers, Outage, OutageKind, Service, Spread},
+    dist::Dist,
+    scenario::{Callers, Outage, OutageKind, Service},
 };
 use serde::{Deserialize, Deserializer, de::Error as _};
 
@@ -221,9 +222,9 @@ impl Written {
             WrittenKind::Hole => OutageKind::Hole,
             WrittenKind::Stall => OutageKind::Stall,
         };
-        let spread = match self.service.spread {
-            WrittenSpread::Constant => Spread::Constant,
-            WrittenSpread::Exponential => Spread::Exponential,
+        let time = match self.service.spread {
+            WrittenSpread::Constant => Dist::Constant(self.service.time),
+            WrittenSpread::Exponential => Dist::Exponential { mean: self.service.time },
         };
         let scenario = Scenario {
             load: self.load,
@@ -231,9 +232,10 @@ impl Written {
             patience: self.patience,
             callers: Callers::NAIVE,
             gateway: None,
-            service: Service { workers: self.service.workers, time: self.service.time, spread },
+            service: Service::new(self.service.workers, time),
             outage: Outage { kind, at: self.outage.at, length: self.outage.length },
             watch: self.watch,
+            ..Scenario::storm(kind)
         };
         Ok(Plan { name, scenario, against: self.against })
     }

@@ -2,13 +2,13 @@
 
 use core::time::Duration;
 
-use quell_core::{Outcome, Rng, backoff::Backoff};
+use quell_core::{Rng, backoff::Backoff};
 
 use crate::{
     scenario::{Callers, Scenario},
     slab::{Key, Slab},
     verdict::Count,
-    world::{Event, Origin, World},
+    world::{Event, Origin, Reply, World},
 };
 
 /// A user's request. It gets a new key with every try, so that whatever belongs to an older try is dead.
@@ -75,7 +75,7 @@ impl World {
         let key = self.users.all.insert(user);
         self.agenda.after(self.now, self.scenario.patience, Event::Leaves(key));
         if self.scenario.gateway.is_none() {
-            return self.reaches_service(Origin::User(key));
+            return self.reaches_service(Origin::User(key), self.now + self.scenario.patience);
         }
         self.count(Count::Received);
         if !self.hosts.started() {
@@ -88,8 +88,8 @@ impl World {
     }
 
     /// An answer, from the service or from Quell.
-    pub(crate) fn user_answered(&mut self, user: Key, outcome: Outcome) {
-        if outcome == Outcome::Success {
+    pub(crate) fn user_answered(&mut self, user: Key, reply: Reply) {
+        if reply == Reply::Good {
             if self.users.all.remove(user).is_some() {
                 self.count(Count::Good);
             }
@@ -101,8 +101,9 @@ impl World {
     /// Patience ends: the caller closes its connection and tells nobody.
     pub(crate) fn leaves(&mut self, user: Key) {
         let Some(&mut User { call, .. }) = self.users.all.get(user) else { return };
-        if let Some(call) = call {
-            self.abandons(call);
+        match call {
+            Some(call) => self.abandons(call),
+            None => self.departs(Origin::User(user)),
         }
         self.fails(user);
     }

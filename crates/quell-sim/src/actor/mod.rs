@@ -3,3 +3,4 @@
 pub(crate) mod callers;
 pub(crate) mod quell;
 pub(crate) mod service;
+pub(crate) mod shop;

@@ -4,14 +4,14 @@
 //! does here is what every host does: carry out each step and hand back what happened.
 
 use quell_core::{
-    Answer, Call, Finish, Input, Outcome, Policy, Step, Ticket, Time, Upstream, Wake, spec::Invalid,
+    Answer, Call, Finish, Input, Outcome, Policy, Step, Ticket, Time, Upstream, Wake,
 };
 
 use crate::{
-    scenario::{Callers, Scenario},
+    scenario::{Callers, Invalid, Scenario},
     slab::{Key, Slab},
     verdict::Count,
-    world::{Event, Origin, World},
+    world::{Event, Origin, Reply, World},
 };
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ struct Running {
     /// Who waits for the answer; `None` if the call is the user's own.
     user: Option<Key>,
     /// The attempts that are open, by slot.
-    open: [Option<u32>; 2],
+    open: [Option<u16>; 2],
 }
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Hosts {
         self.started
     }
 
-    pub(crate) fn waits(&mut self, call: Key, slot: u8, attempt: u32) -> bool {
+    pub(crate) fn waits(&mut self, call: Key, slot: u8, attempt: u16) -> bool {
         self.calls.get(call).is_some_and(|call| call.open[usize::from(slot)] == Some(attempt))
     }
 }
@@ -85,14 +85,15 @@ impl World {
         Some(key)
     }
 
-    pub(crate) fn attempt_ended(&mut self, call: Key, slot: u8, attempt: u32, outcome: Outcome) {
+    pub(crate) fn attempt_ended(&mut self, call: Key, slot: u8, attempt: u16, outcome: Outcome) {
         if self.hosts.waits(call, slot, attempt) {
             self.step(call, Input::Ended { slot, outcome });
         }
     }
 
-    pub(crate) fn times_out(&mut self, call: Key, slot: u8, attempt: u32) {
+    pub(crate) fn times_out(&mut self, call: Key, slot: u8, attempt: u16) {
         if self.hosts.waits(call, slot, attempt) {
+            self.departs(Origin::Call { call, slot, attempt });
             self.step(call, Input::TimedOut { slot });
         }
     }
@@ -104,11 +105,21 @@ impl World {
     /// The caller of this call left.
     pub(crate) fn abandons(&mut self, call: Key) {
         let Some(mut running) = self.hosts.calls.remove(call) else { return };
+        self.hangs_up(call, &running);
         let host = &mut self.hosts.all[running.host as usize];
         host.seats.retain(|(_, key)| *key != call);
         let mut wake = Vec::new();
         running.call.abandon(self.now, &mut host.upstream, &mut wake);
         self.wake(running.host, wake);
+    }
+
+    /// Nobody waits for the open attempts of this call any more.
+    fn hangs_up(&mut self, call: Key, running: &Running) {
+        for (slot, attempt) in (0..).zip(running.open) {
+            if let Some(attempt) = attempt {
+                self.departs(Origin::Call { call, slot, attempt });
+            }
+        }
     }
 
     pub(crate) fn polls(&mut self, host: u32) {
@@ -157,15 +168,15 @@ impl World {
         match step {
             Step::Send(send) => {
                 running.call.sent(send.slot);
-                running.open[usize::from(send.slot)] = Some(send.attempt);
-                let (slot, attempt) = (send.slot, send.attempt);
+                let (slot, attempt) = (send.slot, send.attempt as u16); // the lowest bits tell them apart
+                running.open[usize::from(slot)] = Some(attempt);
                 let event = Event::TimesOut { call: key, slot, attempt };
                 if self.now + policy.per_try() == send.timeout_at {
                     self.agenda.after(self.now, policy.per_try(), event);
                 } else {
                     self.agenda.at(send.timeout_at, event);
                 }
-                self.reaches_service(Origin::Call { call: key, slot, attempt });
+                self.reaches_service(Origin::Call { call: key, slot, attempt }, send.timeout_at);
             }
             Step::Enqueue { ticket, until } => {
                 self.hosts.all[host as usize].seats.push((ticket, key));
@@ -180,6 +191,7 @@ impl World {
 
     fn finishes(&mut self, key: Key, finish: Finish) {
         let Some(running) = self.hosts.calls.remove(key) else { return };
+        self.hangs_up(key, &running);
         let good = finish.reason.is_none();
         if finish.answer == Answer::Refusal {
             self.count(Count::Refused);
@@ -188,8 +200,8 @@ impl World {
             None if good => self.count(Count::Good),
             None => {}
             Some(user) => {
-                let outcome = if good { Outcome::Success } else { Outcome::Abandoned };
-                self.agenda.at(self.now, Event::Answers { to: Origin::User(user), outcome });
+                let reply = if good { Reply::Good } else { Reply::Error };
+                self.agenda.at(self.now, Event::Answers { to: Origin::User(user), reply });
             }
         }
     }

@@ -1,85 +1,48 @@
-//! The service: workers, and a queue that serves the departed.
+//! The service: workers, and a queue that may serve the departed.
 //!
-//! A request whose caller has left keeps its place and takes a worker's time like any other. That is how real
-//! services behave, and what keeps a storm alive.
+//! Unless the scenario says otherwise, a request whose caller has left keeps its place and takes a worker's
+//! time like any other. That is how real services behave, and what keeps a storm alive.
 
-use std::collections::VecDeque;
+use quell_core::Time;
 
-use quell_core::{Failure, Fault, Outcome, Rng, Time};
-
+use super::shop::Waiting;
 use crate::{
-    scenario::{OutageKind, Service, Spread},
-    slab::{Key, Slab},
-    verdict::{Count, Work},
-    world::{Event, Origin, World},
+    scenario::{Abandonment, OutageKind},
+    slab::Key,
+    verdict::Count,
+    world::{Event, Origin, Reply, World},
 };
 
-/// A request that a worker is busy with.
-#[derive(Debug)]
-struct Job {
-    from: Origin,
-    done_at: Time,
-}
-
-#[derive(Debug)]
-pub(crate) struct Shop {
-    service: Service,
-    rng: Rng,
-    queue: VecDeque<Origin>,
-    jobs: Slab<Job>,
-    outage: Option<OutageKind>,
-    /// Stalls so far: what was scheduled before the last one no longer holds.
-    stalls: u32,
-    stalled_at: Time,
-    work: Work,
-}
-
-impl Shop {
-    pub(crate) fn new(service: Service, seed: u64) -> Self {
-        Self {
-            service,
-            rng: Rng::stream(seed, 0, crate::PURPOSE_SERVICE),
-            queue: VecDeque::new(),
-            jobs: Slab::new(),
-            outage: None,
-            stalls: 0,
-            stalled_at: Time::ZERO,
-            work: Work::default(),
-        }
-    }
-
-    pub(crate) fn work(&self) -> Work {
-        self.work
-    }
-}
-
 impl World {
-    /// A request reaches the service.
-    pub(crate) fn reaches_service(&mut self, from: Origin) {
+    /// A request reaches the service; its caller means to wait `until` then.
+    pub(crate) fn reaches_service(&mut self, from: Origin, until: Time) {
         self.count(Count::Sent);
-        match self.shop.outage {
-            Some(OutageKind::Fail) => {
-                let outcome = Outcome::Failed(Failure::of(Fault::Server).with_code(500));
-                self.agenda.at(self.now, Event::Answers { to: from, outcome });
-            }
-            Some(OutageKind::Hole) => {}
-            Some(OutageKind::Stall) => self.shop.queue.push_back(from),
-            None => {
-                self.shop.queue.push_back(from);
-                self.work();
-            }
+        self.shop.offered(self.now);
+        if self.shop.trouble.hole {
+            return;
         }
+        if self.shop.trouble.fail || self.shop.fails(self.now) {
+            return self.agenda.at(self.now, Event::Answers { to: from, reply: Reply::Error });
+        }
+        if !self.shop.enters(Waiting { from, since: self.now, until }) {
+            return self.refuses(from);
+        }
+        self.work();
     }
 
     /// Free workers take what waits.
     fn work(&mut self) {
-        while self.shop.jobs.len() < self.shop.service.workers as usize
-            && let Some(from) = self.shop.queue.pop_front()
-        {
-            let time = self.shop.service.time;
-            let constant = self.shop.service.spread == Spread::Constant;
-            let time = if constant { time } else { crate::exponential(time, &mut self.shop.rng) };
-            let job = self.shop.jobs.insert(Job { from, done_at: self.now + time });
+        while let Some(from) = self.shop.overdue(self.now) {
+            self.refuses(from);
+        }
+        while let Some(waiting) = self.shop.next(self.now) {
+            if self.shop.is_late(self.now, &waiting) {
+                if let Abandonment::Deadline { .. } = self.shop.service.abandonment {
+                    self.refuses(waiting.from);
+                }
+                continue;
+            }
+            let (job, time, constant) = self.shop.starts(self.now, waiting);
             let event = Event::Served { job, stalls: self.shop.stalls };
             if constant {
                 self.agenda.after(self.now, time, event);
@@ -89,28 +52,24 @@ impl World {
         }
     }
 
+    fn refuses(&mut self, from: Origin) {
+        self.shop.refuses(from);
+        self.agenda.at(self.now, Event::Answers { to: from, reply: Reply::Refused });
+    }
+
     /// A worker is done.
     pub(crate) fn served(&mut self, job: Key, stalls: u32) {
         if stalls != self.shop.stalls {
             return; // it stalled meanwhile and was scheduled anew
         }
-        let Some(Job { from, .. }) = self.shop.jobs.remove(job) else { return };
+        let Some(from) = self.shop.done(job) else { return };
         self.shop.work.served += 1;
         if !self.waits(from) {
             self.shop.work.wasted += 1;
-        } else if self.shop.outage != Some(OutageKind::Hole) {
-            self.answers(from, Outcome::Success);
+        } else if !self.shop.trouble.hole {
+            self.answers(from, Reply::Good);
         }
         self.work();
-    }
-
-    fn answers(&mut self, to: Origin, outcome: Outcome) {
-        match to {
-            Origin::User(user) => self.user_answered(user, outcome),
-            Origin::Call { call, slot, attempt } => {
-                self.attempt_ended(call, slot, attempt, outcome);
-            }
-        }
     }
 
     fn waits(&mut self, from: Origin) -> bool {
@@ -120,17 +79,33 @@ impl World {
         }
     }
 
-    pub(crate) fn breaks(&mut self) {
-        let kind = self.scenario.outage.kind;
-        self.shop.outage = Some(kind);
-        if kind == OutageKind::Stall {
-            self.shop.stalls += 1;
-            self.shop.stalled_at = self.now;
+    /// Whoever sent this no longer waits for the answer.
+    pub(crate) fn departs(&mut self, from: Origin) {
+        if let Abandonment::Cancels { after } = self.shop.service.abandonment {
+            self.agenda.after(self.now, after, Event::Cancels(from));
         }
     }
 
-    pub(crate) fn mends(&mut self) {
-        if self.shop.outage.take() == Some(OutageKind::Stall) {
+    /// The service notices.
+    pub(crate) fn cancels(&mut self, from: Origin) {
+        self.shop.drops(from);
+        self.work();
+    }
+
+    pub(crate) fn breaks(&mut self, fault: usize) {
+        let Some(fault) = self.scenario.all_faults().nth(fault) else { return };
+        if fault.kind == OutageKind::Stall && !self.shop.trouble.stall {
+            self.shop.stalls += 1;
+            self.shop.stalled_at = self.now;
+        }
+        self.shop.begin(fault);
+    }
+
+    pub(crate) fn mends(&mut self, fault: usize) {
+        let Some(fault) = self.scenario.all_faults().nth(fault) else { return };
+        let stalled = self.shop.trouble.stall;
+        self.shop.end(self.now, fault);
+        if stalled && !self.shop.trouble.stall {
             let stalled_at = self.shop.stalled_at;
             for job in self.shop.jobs.keys() {
                 let Some(at) = self.shop.jobs.get(job).map(|job| &mut job.done_at) else {

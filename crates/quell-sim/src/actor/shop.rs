@@ -1,0 +1,326 @@
+//! The inside of the service: who waits, who is served, and what is wrong at the moment.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use quell_core::{Rng, Time};
+
+use crate::{
+    dist::Draw,
+    scenario::{Abandonment, Invalid, Order, Outage, OutageKind, Service},
+    slab::{Key, Slab},
+    verdict::Work,
+    world::{Origin, Queueing},
+};
+
+/// Somebody has to wait this long without a break before an adaptive queue turns round.
+const PRESSURE: Duration = Duration::from_millis(100);
+/// Utilisation is that of so many whole tenths of a second.
+const TENTHS: u64 = 10;
+
+/// A request that waits for a worker.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waiting {
+    pub(super) from: Origin,
+    pub(super) since: Time,
+    /// Until when its caller means to wait.
+    pub(super) until: Time,
+}
+
+/// A request that a worker is busy with.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) from: Origin,
+    pub(super) done_at: Time,
+}
+
+/// What is wrong with the service at the moment: the sum of all faults that are on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Trouble {
+    pub(super) fail: bool,
+    pub(super) hole: bool,
+    pub(super) stall: bool,
+    /// The share of requests that fail at once.
+    brownout: f64,
+    /// How many times longer work takes.
+    slower: f64,
+    /// The share of requests that hang, and how long.
+    hang: (f64, Duration),
+    workers: usize,
+    /// Requests per second it can do.
+    capacity: f64,
+}
+
+impl Trouble {
+    fn of(service: &Service, faults: &[Outage]) -> Self {
+        let has = |kind| faults.iter().any(|fault| fault.kind == kind);
+        let (mut brownout, mut slower, mut gone) = (0.0, 1.0, 0.0);
+        let mut hang = (0.0, Duration::ZERO);
+        for fault in faults {
+            match fault.kind {
+                OutageKind::Brownout { share } => brownout += share,
+                OutageKind::Latency { factor } => slower *= factor,
+                OutageKind::Hang { share, time } => hang = (share, time),
+                OutageKind::Partial { share } => gone += share,
+                OutageKind::Fail | OutageKind::Hole | OutageKind::Stall => {}
+            }
+        }
+        let left = (1.0 - gone).max(0.0);
+        Self {
+            fail: has(OutageKind::Fail),
+            hole: has(OutageKind::Hole),
+            stall: has(OutageKind::Stall),
+            brownout,
+            slower,
+            hang,
+            workers: (f64::from(service.workers) * left).round() as usize,
+            capacity: service.capacity() * left / slower,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Shop {
+    pub(super) service: Service,
+    time: Draw,
+    times: Rng,
+    luck: Rng,
+    queue: VecDeque<Waiting>,
+    /// Since when somebody has been waiting without a break.
+    crowded_since: Time,
+    pub(super) jobs: Slab<Job>,
+    /// Who is inside and, once a worker has begun, as which job; kept only where the departed are noticed.
+    inside: BTreeMap<Origin, Option<Key>>,
+    faults: Vec<Outage>,
+    pub(super) trouble: Trouble,
+    /// Stalls so far: what was scheduled before the last one no longer holds.
+    pub(super) stalls: u32,
+    pub(super) stalled_at: Time,
+    warm_at: Time,
+    /// The work of refusals that nobody has done yet.
+    debt: Duration,
+    meter: Meter,
+    pub(super) work: Work,
+    pub(super) queueing: Queueing,
+}
+
+impl Shop {
+    pub(crate) fn new(service: &Service, seed: u64) -> Result<Self, Invalid> {
+        Ok(Self {
+            time: Draw::new(&service.time)?,
+            times: Rng::stream(seed, 0, crate::PURPOSE_SERVICE),
+            luck: Rng::stream(seed, 0, crate::PURPOSE_TROUBLE),
+            queue: VecDeque::new(),
+            crowded_since: Time::ZERO,
+            jobs: Slab::new(),
+            inside: BTreeMap::new(),
+            faults: vec![],
+            trouble: Trouble::of(service, &[]),
+            stalls: 0,
+            stalled_at: Time::ZERO,
+            warm_at: Time::ZERO,
+            debt: Duration::ZERO,
+            meter: Meter::default(),
+            work: Work::default(),
+            queueing: Queueing::default(),
+            service: service.clone(),
+        })
+    }
+
+    pub(crate) fn work(&self) -> Work {
+        self.work
+    }
+
+    pub(crate) fn queueing(&self) -> Queueing {
+        self.queueing
+    }
+
+    pub(super) fn begin(&mut self, fault: Outage) {
+        self.faults.push(fault);
+        self.trouble = Trouble::of(&self.service, &self.faults);
+    }
+
+    pub(super) fn end(&mut self, now: Time, fault: Outage) {
+        if let Some(i) = self.faults.iter().position(|on| *on == fault) {
+            self.faults.remove(i);
+        }
+        self.trouble = Trouble::of(&self.service, &self.faults);
+        if let (OutageKind::Fail, Some(cold)) = (fault.kind, self.service.cold) {
+            self.warm_at = now + cold.over;
+        }
+    }
+
+    /// Whether a request that comes now fails at once, by bad luck or because there is too much to do.
+    pub(super) fn fails(&mut self, now: Time) -> bool {
+        let mut share = self.trouble.brownout;
+        if !self.service.failures.is_none() {
+            let utilisation = self.meter.per_second(now) / self.trouble.capacity;
+            share += self.service.failures.at(utilisation).unwrap_or(0.0);
+        }
+        let fails = share > 0.0 && self.luck.unit() < share;
+        self.queueing.failed += u64::from(fails);
+        fails
+    }
+
+    fn free(&self) -> bool {
+        !self.trouble.stall && self.jobs.len() < self.trouble.workers
+    }
+
+    fn notices(&self) -> bool {
+        matches!(self.service.abandonment, Abandonment::Cancels { .. })
+    }
+
+    /// A request takes its place; false if there is none.
+    pub(super) fn enters(&mut self, waiting: Waiting) -> bool {
+        let full = self.service.queue.max.is_some_and(|max| self.queue.len() >= max as usize);
+        if full && !(self.free() && self.queue.is_empty()) {
+            return false;
+        }
+        if self.queue.is_empty() {
+            self.crowded_since = waiting.since;
+        }
+        self.queue.push_back(waiting);
+        if self.notices() {
+            self.inside.insert(waiting.from, None);
+        }
+        true
+    }
+
+    /// The next who has waited too long.
+    pub(super) fn overdue(&mut self, now: Time) -> Option<Origin> {
+        let wait = self.service.queue.wait?;
+        let oldest = self.queue.front().filter(|oldest| now.since(oldest.since) > wait)?.from;
+        self.queue.pop_front();
+        Some(oldest)
+    }
+
+    /// The next to be served, if a worker is free.
+    pub(super) fn next(&mut self, now: Time) -> Option<Waiting> {
+        if !self.free() {
+            return None;
+        }
+        let last_first = match self.service.queue.order {
+            Order::Fifo => false,
+            Order::Lifo => true,
+            Order::Adaptive => now.since(self.crowded_since) >= PRESSURE,
+        };
+        if last_first { self.queue.pop_back() } else { self.queue.pop_front() }
+    }
+
+    /// Whether it is too late to start.
+    pub(super) fn is_late(&self, now: Time, waiting: &Waiting) -> bool {
+        match self.service.abandonment {
+            Abandonment::Serves => false,
+            Abandonment::Cancels { .. } => !self.inside.contains_key(&waiting.from),
+            Abandonment::Deadline { margin } => now + margin > waiting.until,
+        }
+    }
+
+    /// A worker begins. Says how long it will take, and whether that is always so.
+    pub(super) fn starts(&mut self, now: Time, waiting: Waiting) -> (Key, Duration, bool) {
+        let waited = now.since(waiting.since);
+        self.queueing.started += 1;
+        self.queueing.delayed += u64::from(!waited.is_zero());
+        self.queueing.waited += waited;
+        let mut time = self.time.next(&mut self.times);
+        let mut constant = self.time.constant().is_some();
+        let (share, hangs) = self.trouble.hang;
+        if share > 0.0 && self.luck.unit() < share {
+            (time, constant) = (hangs, false);
+        }
+        let factor = self.slower(now);
+        if factor != 1.0 || !self.debt.is_zero() {
+            (time, constant) = (time.mul_f64(factor) + self.debt, false);
+            self.debt = Duration::ZERO;
+        }
+        let job = self.jobs.insert(Job { from: waiting.from, done_at: now + time });
+        if self.notices() {
+            self.inside.insert(waiting.from, Some(job));
+        }
+        (job, time, constant)
+    }
+
+    fn slower(&self, now: Time) -> f64 {
+        let mut factor = self.trouble.slower;
+        if !self.service.crowding.is_none() {
+            let inside = (self.jobs.len() + 1 + self.queue.len()) as f64;
+            let per_worker = inside / f64::from(self.service.workers);
+            factor *= self.service.crowding.at(per_worker).unwrap_or(1.0);
+        }
+        if let Some(cold) = self.service.cold
+            && self.warm_at > now
+        {
+            let left = self.warm_at.since(now).as_secs_f64() / cold.over.as_secs_f64();
+            factor *= 1.0 + (cold.factor - 1.0) * left;
+        }
+        factor
+    }
+
+    /// A request is refused, which costs something too.
+    pub(super) fn refuses(&mut self, from: Origin) {
+        self.queueing.refused += 1;
+        self.debt += self.service.refusal_cost;
+        self.inside.remove(&from);
+    }
+
+    /// A worker is done.
+    pub(super) fn done(&mut self, job: Key) -> Option<Origin> {
+        let Job { from, .. } = self.jobs.remove(job)?;
+        if self.notices() {
+            self.inside.remove(&from);
+        }
+        Some(from)
+    }
+
+    /// The caller of this request is known to have left.
+    pub(super) fn drops(&mut self, from: Origin) {
+        let Some(job) = self.inside.remove(&from) else { return };
+        self.queueing.cancelled += 1;
+        if let Some(job) = job {
+            self.jobs.remove(job);
+        }
+    }
+
+    /// One more attempt, for utilisation's sake.
+    pub(super) fn offered(&mut self, now: Time) {
+        if !self.service.failures.is_none() {
+            self.meter.add(now);
+        }
+    }
+}
+
+/// Attempts per second, over the last ten whole tenths of a second.
+#[derive(Debug, Default)]
+struct Meter {
+    counts: [u32; TENTHS as usize + 1],
+    tenth: u64,
+    sum: u32,
+}
+
+impl Meter {
+    fn place(tenth: u64) -> usize {
+        (tenth % (TENTHS + 1)) as usize
+    }
+
+    fn add(&mut self, now: Time) {
+        self.turn(now);
+        self.counts[Self::place(self.tenth)] += 1;
+    }
+
+    fn per_second(&mut self, now: Time) -> f64 {
+        self.turn(now);
+        f64::from(self.sum)
+    }
+
+    fn turn(&mut self, now: Time) {
+        let tenth = now.as_nanos() / 100_000_000;
+        if tenth - self.tenth > TENTHS {
+            *self = Self { tenth, ..Self::default() };
+        }
+        while self.tenth < tenth {
+            self.sum += self.counts[Self::place(self.tenth)];
+            self.tenth += 1;
+            self.sum -= core::mem::take(&mut self.counts[Self::place(self.tenth)]);
+        }
+    }
+}
