@@ -37,6 +37,9 @@ const PURPOSE_JITTER: u64 = 3;
 const PURPOSE_SERVICE: u64 = 4;
 const PURPOSE_HOST: u64 = 5;
 const PURPOSE_TROUBLE: u64 = 6;
+const PURPOSE_THOUGHT: u64 = 7;
+const PURPOSE_RESUBMIT: u64 = 8;
+const PURPOSE_WRITE: u64 = 9;
 
 /// An exponentially distributed time.
 fn exponential(mean: Duration, rng: &mut Rng) -> Duration {

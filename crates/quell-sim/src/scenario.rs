@@ -10,6 +10,7 @@
 //! assert_eq!((scenario.load, scenario.service.capacity()), (10_000.0, 12_000.0));
 //! ```
 
+mod arrivals;
 mod outage;
 mod service;
 
@@ -20,6 +21,7 @@ use quell_core::{
     spec::{self, PolicySpec, UpstreamSpec},
 };
 
+pub use arrivals::{Arrivals, Restart, Resubmit};
 pub use outage::{Outage, OutageKind};
 pub use service::{Abandonment, Cold, Curve, Order, Queue, Service};
 
@@ -28,12 +30,21 @@ use crate::dist;
 /// Everything a run needs but its seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// Users' requests per second, arriving at random (Poisson).
+    /// Users' requests per second.
     pub load: f64,
+    /// When they begin.
+    pub arrivals: Arrivals,
+    /// Users who ask again after their client gave up, if there are any.
+    pub resubmit: Option<Resubmit>,
+    /// The share of requests that are not safe to repeat, from 0 to 1: Quell does not retry those that may have
+    /// been carried out.
+    pub writes: f64,
     /// Client processes that share the load, each with a state of its own.
     pub instances: u32,
     /// How long a caller waits for one answer before it leaves, telling nobody.
     pub patience: Duration,
+    /// When instances, or Quell in front, are restarted.
+    pub restarts: Vec<Restart>,
     /// What callers do when an attempt fails.
     pub callers: Callers,
     /// Quell between the callers and the service, if it is there.
@@ -149,6 +160,11 @@ impl Scenario {
         if self.instances == 0 {
             return wrong("instances", "is 0, so nobody would call: write at least 1");
         }
+        if !(0.0..=1.0).contains(&self.writes) {
+            return wrong("writes", "is out of range: write a share from 0 to 1");
+        }
+        self.arrivals.check()?;
+        self.resubmit.as_ref().map_or(Ok(()), Resubmit::check)?;
         self.service.check()?;
         self.all_faults().try_for_each(|fault| fault.kind.check())
     }
@@ -168,6 +184,10 @@ impl Scenario {
     pub fn storm(kind: OutageKind) -> Self {
         Self {
             load: 10_000.0,
+            arrivals: Arrivals::Random,
+            resubmit: None,
+            writes: 0.0,
+            restarts: vec![],
             instances: 50,
             patience: Duration::from_secs(1),
             callers: Callers::NAIVE,

@@ -42,13 +42,18 @@ pub(crate) enum Event {
     Cancels(Origin),
     /// Quell starts.
     Starts,
+    /// A host forgets all it knew.
+    Restarts { host: u32 },
     /// A fault begins; the first is the outage.
     Breaks(u32),
     /// It ends.
     Mends(u32),
 }
 
-/// What an answer says, in a byte: an event is copied often.
+// An event is copied often, and a storm holds millions of them.
+const _: () = assert!(size_of::<Event>() <= 16);
+
+/// What an answer says, in a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// What was asked for.
@@ -131,20 +136,26 @@ pub fn run(scenario: &Scenario, seed: u64) -> Result<Run, Invalid> {
     let mut world = World {
         now: Time::ZERO,
         agenda: Agenda::new(),
-        users: Users::new(scenario, seed),
+        users: Users::new(scenario, seed)?,
         hosts: Hosts::new(scenario, seed)?,
         shop: Shop::new(&scenario.service, seed)?,
         series: Series::default(),
         scenario: scenario.clone(),
     };
     let end = scenario.end();
-    world.agenda.at(Time::ZERO, Event::Arrives);
+    world.opens();
     for (i, fault) in (0..).zip(scenario.all_faults()) {
         world.agenda.at(Time::ZERO + fault.at, Event::Breaks(i));
         world.agenda.at(Time::ZERO + fault.end(), Event::Mends(i));
     }
     if let Some(gateway) = scenario.gateway {
         world.agenda.at(Time::ZERO + gateway.starts, Event::Starts);
+    }
+    for restart in &scenario.restarts {
+        for host in 0..world.hosts.count() {
+            let at = restart.at.saturating_add(restart.step.saturating_mul(host));
+            world.agenda.at(Time::ZERO + at, Event::Restarts { host });
+        }
     }
     while let Some((now, event)) = world.agenda.next() {
         if now >= Time::ZERO + end {
@@ -168,6 +179,7 @@ impl World {
             Event::Wakes(call) => self.wakes(call),
             Event::Polls { host } => self.polls(host),
             Event::Starts => self.hosts.start(),
+            Event::Restarts { host } => self.restarts(host),
             Event::Cancels(from) => self.cancels(from),
             Event::Breaks(fault) => self.breaks(fault as usize),
             Event::Mends(fault) => self.mends(fault as usize),

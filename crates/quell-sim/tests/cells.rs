@@ -24,8 +24,8 @@ fn scenario(service: &Service, share: f64, patience: Duration, outage: Outage) -
         gateway: Some(Gateway::default()),
         service: service.clone(),
         outage,
-        faults: vec![],
         watch: Duration::from_secs(36),
+        ..Scenario::storm(outage.kind)
     }
 }
 

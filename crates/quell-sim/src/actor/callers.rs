@@ -2,47 +2,59 @@
 
 use core::time::Duration;
 
-use quell_core::{Rng, backoff::Backoff};
+use quell_core::{Rng, backoff::Backoff, spec};
 
+use super::arrivals::Arriving;
 use crate::{
-    scenario::{Callers, Scenario},
+    scenario::{Callers, Invalid, Scenario},
     slab::{Key, Slab},
     verdict::Count,
     world::{Event, Origin, Reply, World},
 };
 
 /// A user's request. It gets a new key with every try, so that whatever belongs to an older try is dead.
-#[derive(Debug, Clone, Copy)]
-struct User {
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct User {
     tries: u32,
     /// How long it slept before this try.
     waited: Duration,
+    /// How often the user has asked again.
+    resubmitted: u8,
     /// The Quell call that serves this try, if there is one.
     call: Option<Key>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Users {
-    all: Slab<User>,
-    arrivals: Rng,
+    pub(super) all: Slab<User>,
+    pub(super) arriving: Arriving,
     jitter: Rng,
     instance: Rng,
     backoff: Option<Backoff>,
 }
 
+impl User {
+    /// One who asks again, for so many times.
+    pub(super) fn again(resubmitted: u8) -> Self {
+        Self { resubmitted, ..Self::default() }
+    }
+}
+
 impl Users {
-    pub(crate) fn new(scenario: &Scenario, seed: u64) -> Self {
+    pub(crate) fn new(scenario: &Scenario, seed: u64) -> Result<Self, Invalid> {
         let backoff = match scenario.callers {
-            Callers::Backoff { backoff, .. } => Backoff::new(backoff).ok(),
+            Callers::Backoff { backoff, .. } => {
+                Some(Backoff::new(backoff).map_err(spec::Invalid::from)?)
+            }
             _ => None,
         };
-        Self {
+        Ok(Self {
             all: Slab::new(),
-            arrivals: Rng::stream(seed, 0, crate::PURPOSE_ARRIVALS),
+            arriving: Arriving::new(scenario, seed)?,
             jitter: Rng::stream(seed, 0, crate::PURPOSE_JITTER),
             instance: Rng::stream(seed, 0, crate::PURPOSE_INSTANCE),
             backoff,
-        }
+        })
     }
 
     pub(crate) fn waits(&mut self, user: Key) -> bool {
@@ -51,22 +63,17 @@ impl Users {
 }
 
 impl World {
-    /// A user comes, and the next one is on its way.
-    pub(crate) fn arrives(&mut self) {
-        let mean = Duration::from_secs_f64(1.0 / self.scenario.load);
-        let gap = crate::exponential(mean, &mut self.users.arrivals);
-        self.agenda.at(self.now + gap, Event::Arrives);
-        self.count(Count::Demand);
+    /// A user asks: by the library inside the caller, which decides all the rest, or by a client that tries.
+    pub(super) fn asks(&mut self, user: User) {
         if let Callers::Quell { .. } = self.scenario.callers {
-            // The library inside the caller decides all the rest.
             let host = self.users.instance.below(u64::from(self.scenario.instances)) as u32;
             self.count(Count::Received);
-            self.begin_call(host, None);
+            self.begin_call(host, None, user.resubmitted);
         } else {
-            if self.scenario.gateway.is_none() {
+            if self.scenario.gateway.is_none() && user.tries == 0 {
                 self.count(Count::Received);
             }
-            self.tries(User { tries: 1, waited: Duration::ZERO, call: None });
+            self.tries(User { tries: user.tries + 1, call: None, ..user });
         }
     }
 
@@ -81,7 +88,7 @@ impl World {
         if !self.hosts.started() {
             return self.fails(key); // connection refused
         }
-        let call = self.begin_call(0, Some(key));
+        let call = self.begin_call(0, Some(key), 0);
         if let Some(user) = self.users.all.get(key) {
             user.call = call;
         }
@@ -92,6 +99,7 @@ impl World {
         if reply == Reply::Good {
             if self.users.all.remove(user).is_some() {
                 self.count(Count::Good);
+                self.over(true, 0);
             }
         } else {
             self.fails(user);
@@ -110,7 +118,7 @@ impl World {
 
     pub(crate) fn resends(&mut self, user: Key) {
         let Some(user) = self.users.all.remove(user) else { return };
-        self.tries(User { tries: user.tries + 1, call: None, ..user });
+        self.asks(user);
     }
 
     /// A try failed: again later, or not at all.
@@ -127,7 +135,7 @@ impl World {
                 let asleep = self.users.all.insert(User { waited, call: None, ..user });
                 self.agenda.at(self.now + waited, Event::Resends(asleep));
             }
-            _ => {}
+            _ => self.over(false, user.resubmitted),
         }
     }
 }

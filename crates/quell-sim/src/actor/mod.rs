@@ -1,5 +1,6 @@
 //! The actors of a run: who asks, who decides, who works.
 
+pub(crate) mod arrivals;
 pub(crate) mod callers;
 pub(crate) mod quell;
 pub(crate) mod service;

@@ -3,8 +3,11 @@
 //! A host is one process that shares an upstream's state: the gateway, or one client instance. What a host
 //! does here is what every host does: carry out each step and hand back what happened.
 
+use core::time::Duration;
+
 use quell_core::{
-    Answer, Call, Finish, Input, Outcome, Policy, Step, Ticket, Time, Upstream, Wake,
+    Answer, Call, Finish, Input, Outcome, Policy, Rng, Step, Ticket, Time, Upstream, Wake,
+    spec::{self, UpstreamSpec},
 };
 
 use crate::{
@@ -21,6 +24,8 @@ struct Host {
     seats: Vec<(Ticket, Key)>,
     /// When the queue will be looked at next.
     polls_at: Option<Time>,
+    /// How often it has been restarted.
+    restarts: u32,
 }
 
 #[derive(Debug)]
@@ -29,6 +34,8 @@ struct Running {
     host: u32,
     /// Who waits for the answer; `None` if the call is the user's own.
     user: Option<Key>,
+    /// How often the user has asked again.
+    resubmitted: u8,
     /// The attempts that are open, by slot.
     open: [Option<u16>; 2],
 }
@@ -36,6 +43,9 @@ struct Running {
 #[derive(Debug)]
 pub(crate) struct Hosts {
     policy: Option<Policy>,
+    spec: UpstreamSpec,
+    seed: u64,
+    writes: Rng,
     all: Vec<Host>,
     calls: Slab<Running>,
     started: bool,
@@ -43,22 +53,41 @@ pub(crate) struct Hosts {
 
 impl Hosts {
     pub(crate) fn new(scenario: &Scenario, seed: u64) -> Result<Self, Invalid> {
-        let (policy, upstream, count) = match (scenario.gateway, scenario.callers) {
-            (Some(gateway), _) => (gateway.policy, gateway.upstream, 1),
-            (None, Callers::Quell { policy, upstream }) => (policy, upstream, scenario.instances),
-            (None, _) => {
-                return Ok(Self { policy: None, all: vec![], calls: Slab::new(), started: false });
+        let used = match (scenario.gateway, scenario.callers) {
+            (Some(gateway), _) => Some((gateway.policy, gateway.upstream, 1)),
+            (None, Callers::Quell { policy, upstream }) => {
+                Some((policy, upstream, scenario.instances))
             }
+            (None, _) => None,
         };
-        let policy = Policy::new(policy)?;
-        let host = |i: u32| {
-            let seed = quell_core::Rng::stream(seed, u64::from(i), crate::PURPOSE_HOST).next_u64();
-            let upstream = Upstream::new(upstream, policy.per_try(), seed, Time::ZERO)?;
-            Ok(Host { upstream, seats: vec![], polls_at: None })
+        let mut hosts = Self {
+            policy: None,
+            spec: UpstreamSpec::library(),
+            seed,
+            writes: Rng::stream(seed, 0, crate::PURPOSE_WRITE),
+            all: vec![],
+            calls: Slab::new(),
+            started: scenario.gateway.is_none(),
         };
-        let all = (0..count).map(host).collect::<Result<_, Invalid>>()?;
-        let started = scenario.gateway.is_none();
-        Ok(Self { policy: Some(policy), all, calls: Slab::new(), started })
+        let Some((policy, spec, count)) = used else { return Ok(hosts) };
+        hosts.policy = Some(Policy::new(policy)?);
+        hosts.spec = spec;
+        hosts.all = (0..count).map(|i| hosts.host(i, 0, Time::ZERO)).collect::<Result<_, _>>()?;
+        Ok(hosts)
+    }
+
+    /// A host that knows nothing yet, after so many restarts.
+    fn host(&self, i: u32, restarts: u32, now: Time) -> Result<Host, spec::Invalid> {
+        let entity = u64::from(i) | u64::from(restarts) << 32;
+        let seed = Rng::stream(self.seed, entity, crate::PURPOSE_HOST).next_u64();
+        let per_try = self.policy.map_or(Duration::MAX, |policy| policy.per_try());
+        let upstream = Upstream::new(self.spec, per_try, seed, now)?;
+        Ok(Host { upstream, seats: vec![], polls_at: None, restarts })
+    }
+
+    /// How many processes run Quell.
+    pub(crate) fn count(&self) -> u32 {
+        self.all.len() as u32
     }
 
     pub(crate) fn start(&mut self) {
@@ -76,11 +105,18 @@ impl Hosts {
 
 impl World {
     /// A request reaches Quell. `None` if it was answered at once.
-    pub(crate) fn begin_call(&mut self, host: u32, user: Option<Key>) -> Option<Key> {
+    pub(crate) fn begin_call(
+        &mut self,
+        host: u32,
+        user: Option<Key>,
+        resubmitted: u8,
+    ) -> Option<Key> {
         self.hosts.policy?; // nobody's, where the callers are on their own
         let mut call = Call::new();
-        call.set_repeatable(true); // the users of a simulation only read
-        let key = self.hosts.calls.insert(Running { call, host, user, open: [None; 2] });
+        let writes = self.scenario.writes;
+        call.set_repeatable(writes == 0.0 || self.hosts.writes.unit() >= writes);
+        let running = Running { call, host, user, resubmitted, open: [None; 2] };
+        let key = self.hosts.calls.insert(running);
         self.step(key, Input::Start);
         Some(key)
     }
@@ -111,6 +147,24 @@ impl World {
         let mut wake = Vec::new();
         running.call.abandon(self.now, &mut host.upstream, &mut wake);
         self.wake(running.host, wake);
+    }
+
+    /// The process ends and begins anew: what it knew is lost, and its connections break.
+    pub(crate) fn restarts(&mut self, host: u32) {
+        let restarts = self.hosts.all[host as usize].restarts + 1;
+        let Ok(fresh) = self.hosts.host(host, restarts, self.now) else { return };
+        self.hosts.all[host as usize] = fresh;
+        for call in self.hosts.calls.keys() {
+            if self.hosts.calls.get(call).is_none_or(|running| running.host != host) {
+                continue;
+            }
+            let Some(running) = self.hosts.calls.remove(call) else { continue };
+            self.hangs_up(call, &running);
+            match running.user {
+                None => self.over(false, running.resubmitted),
+                Some(user) => self.user_answered(user, Reply::Error),
+            }
+        }
     }
 
     /// Nobody waits for the open attempts of this call any more.
@@ -197,8 +251,12 @@ impl World {
             self.count(Count::Refused);
         }
         match running.user {
-            None if good => self.count(Count::Good),
-            None => {}
+            None => {
+                if good {
+                    self.count(Count::Good);
+                }
+                self.over(good, running.resubmitted);
+            }
             Some(user) => {
                 let reply = if good { Reply::Good } else { Reply::Error };
                 self.agenda.at(self.now, Event::Answers { to: Origin::User(user), reply });

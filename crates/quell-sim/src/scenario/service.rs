@@ -167,7 +167,17 @@ impl Curve {
         self.0.is_empty()
     }
 
-    fn is_fine(&self, y: impl Fn(f64) -> bool) -> bool {
+    /// Its greatest height; 0 without points.
+    pub(crate) fn highest(&self) -> f64 {
+        self.0.iter().fold(0.0, |highest, point| point.1.max(highest))
+    }
+
+    /// Whether it is at 0 for good from before `x` on.
+    pub(crate) fn ends_before(&self, x: f64) -> bool {
+        self.0.last().is_none_or(|last| last.0 < x && last.1 == 0.0)
+    }
+
+    pub(super) fn is_fine(&self, y: impl Fn(f64) -> bool) -> bool {
         self.0.iter().all(|point| point.0.is_finite() && y(point.1))
             && self.0.is_sorted_by(|a, b| a.0 <= b.0)
     }
