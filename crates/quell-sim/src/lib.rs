@@ -20,6 +20,7 @@ pub mod dist;
 pub mod maths;
 pub mod scenario;
 mod slab;
+pub mod validate;
 pub mod verdict;
 mod world;
 

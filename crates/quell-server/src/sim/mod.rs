@@ -1,6 +1,7 @@
 //! `quell sim`: an outage on virtual time.
 
 pub mod file;
+pub mod validate;
 
 use std::{
     io::IsTerminal,
@@ -21,7 +22,10 @@ use crate::table::{Figures, Table};
 /// Without a file, the storm: 10,000 requests per second, 50 instances, capacity 12,000, callers who
 /// wait a second, 30 seconds of outage in three kinds (fail, hole, stall).
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    tool: Option<Tool>,
     /// `storm`, `demo`, or a file of scenarios
     #[arg(default_value = "storm", value_name = "storm | demo | FILE")]
     scenario: PathBuf,
@@ -31,6 +35,11 @@ pub struct Args {
     /// Print one JSON document instead of a table
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Tool {
+    Validate(validate::Args),
 }
 
 #[derive(Serialize)]
@@ -53,6 +62,9 @@ struct Row<'a> {
 
 /// Runs the command.
 pub fn main(args: &Args) -> anyhow::Result<()> {
+    if let Some(Tool::Validate(args)) = &args.tool {
+        return validate::main(args);
+    }
     let text = match args.scenario.to_str() {
         Some("storm") => file::STORM.to_owned(),
         Some("demo") => file::DEMO.to_owned(),
