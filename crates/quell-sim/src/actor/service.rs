@@ -24,7 +24,7 @@ impl World {
         if self.shop.trouble.fail || self.shop.fails(self.now) {
             return self.agenda.at(self.now, Event::Answers { to: from, reply: Reply::Error });
         }
-        if !self.shop.enters(Waiting { from, since: self.now, until }) {
+        if !self.shop.enters(Waiting { from, since: self.now }, until) {
             return self.refuses(from);
         }
         self.work();

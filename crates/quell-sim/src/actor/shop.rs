@@ -23,8 +23,15 @@ const TENTHS: u64 = 10;
 pub(super) struct Waiting {
     pub(super) from: Origin,
     pub(super) since: Time,
-    /// Until when its caller means to wait.
-    pub(super) until: Time,
+}
+
+/// A request as far as a service knows its caller.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// Until when the caller means to wait.
+    until: Time,
+    /// The job, once a worker has begun.
+    job: Option<Key>,
 }
 
 /// A request that a worker is busy with.
@@ -89,8 +96,8 @@ pub(crate) struct Shop {
     /// Since when somebody has been waiting without a break.
     crowded_since: Time,
     pub(super) jobs: Slab<Job>,
-    /// Who is inside and, once a worker has begun, as which job; kept only where the departed are noticed.
-    inside: BTreeMap<Origin, Option<Key>>,
+    /// Who is inside; kept only by services that care who has left.
+    inside: BTreeMap<Origin, Known>,
     faults: Vec<Outage>,
     pub(super) trouble: Trouble,
     /// Stalls so far: what was scheduled before the last one no longer holds.
@@ -166,12 +173,12 @@ impl Shop {
         !self.trouble.stall && self.jobs.len() < self.trouble.workers
     }
 
-    fn notices(&self) -> bool {
-        matches!(self.service.abandonment, Abandonment::Cancels { .. })
+    fn cares(&self) -> bool {
+        self.service.abandonment != Abandonment::Serves
     }
 
     /// A request takes its place; false if there is none.
-    pub(super) fn enters(&mut self, waiting: Waiting) -> bool {
+    pub(super) fn enters(&mut self, waiting: Waiting, until: Time) -> bool {
         let full = self.service.queue.max.is_some_and(|max| self.queue.len() >= max as usize);
         if full && !(self.free() && self.queue.is_empty()) {
             return false;
@@ -180,8 +187,8 @@ impl Shop {
             self.crowded_since = waiting.since;
         }
         self.queue.push_back(waiting);
-        if self.notices() {
-            self.inside.insert(waiting.from, None);
+        if self.cares() {
+            self.inside.insert(waiting.from, Known { until, job: None });
         }
         true
     }
@@ -212,7 +219,9 @@ impl Shop {
         match self.service.abandonment {
             Abandonment::Serves => false,
             Abandonment::Cancels { .. } => !self.inside.contains_key(&waiting.from),
-            Abandonment::Deadline { margin } => now + margin > waiting.until,
+            Abandonment::Deadline { margin } => {
+                self.inside.get(&waiting.from).is_none_or(|known| now + margin > known.until)
+            }
         }
     }
 
@@ -234,8 +243,10 @@ impl Shop {
             self.debt = Duration::ZERO;
         }
         let job = self.jobs.insert(Job { from: waiting.from, done_at: now + time });
-        if self.notices() {
-            self.inside.insert(waiting.from, Some(job));
+        if self.cares()
+            && let Some(known) = self.inside.get_mut(&waiting.from)
+        {
+            known.job = Some(job);
         }
         (job, time, constant)
     }
@@ -266,7 +277,7 @@ impl Shop {
     /// A worker is done.
     pub(super) fn done(&mut self, job: Key) -> Option<Origin> {
         let Job { from, .. } = self.jobs.remove(job)?;
-        if self.notices() {
+        if self.cares() {
             self.inside.remove(&from);
         }
         Some(from)
@@ -274,9 +285,9 @@ impl Shop {
 
     /// The caller of this request is known to have left.
     pub(super) fn drops(&mut self, from: Origin) {
-        let Some(job) = self.inside.remove(&from) else { return };
+        let Some(known) = self.inside.remove(&from) else { return };
         self.queueing.cancelled += 1;
-        if let Some(job) = job {
+        if let Some(job) = known.job {
             self.jobs.remove(job);
         }
     }
