@@ -29,7 +29,7 @@ use core::time::Duration;
 use quell_core::Rng;
 
 pub use scenario::Scenario;
-pub use world::{Queueing, Run, run};
+pub use world::{Below, Queueing, Run, run};
 
 // One generator per purpose: what one actor draws never shifts what another draws.
 const PURPOSE_ARRIVALS: u64 = 1;

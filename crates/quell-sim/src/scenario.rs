@@ -11,6 +11,7 @@
 //! ```
 
 mod arrivals;
+mod graph;
 mod outage;
 mod service;
 
@@ -22,6 +23,7 @@ use quell_core::{
 };
 
 pub use arrivals::{Arrivals, Restart, Resubmit};
+pub use graph::{Edge, Node};
 pub use outage::{Outage, OutageKind};
 pub use service::{Abandonment, Cold, Curve, Order, Queue, Service};
 
@@ -51,6 +53,12 @@ pub struct Scenario {
     pub gateway: Option<Gateway>,
     /// The service.
     pub service: Service,
+    /// Whom it calls, one after the other, once its own work is done.
+    pub calls: Vec<Edge>,
+    /// The services behind it, from the top down.
+    pub below: Vec<Node>,
+    /// Whether the callers, if they use Quell, or Quell in front, begin a chain's credit of retries.
+    pub credit: bool,
     /// What happens to it, and what the run is judged by.
     pub outage: Outage,
     /// What else happens to it, at any time.
@@ -166,12 +174,21 @@ impl Scenario {
         self.arrivals.check()?;
         self.resubmit.as_ref().map_or(Ok(()), Resubmit::check)?;
         self.service.check()?;
+        graph::check(&self.calls, &self.below)?;
         self.all_faults().try_for_each(|fault| fault.kind.check())
     }
 
     /// The outage, and all else that happens.
     pub(crate) fn all_faults(&self) -> impl Iterator<Item = Outage> {
         core::iter::once(self.outage).chain(self.faults.iter().copied())
+    }
+
+    /// What happens to one of the services; the first is number 0.
+    pub(crate) fn faults_of(&self, shop: usize) -> Vec<Outage> {
+        match shop.checked_sub(1) {
+            None => self.all_faults().collect(),
+            Some(below) => self.below[below].faults.clone(),
+        }
     }
 
     /// When the run ends.
@@ -194,6 +211,9 @@ impl Scenario {
             gateway: None,
             service: Service::constant(1_200, Duration::from_millis(100)),
             outage: Outage { kind, at: Duration::from_secs(30), length: Duration::from_secs(30) },
+            calls: vec![],
+            below: vec![],
+            credit: false,
             faults: vec![],
             watch: Duration::from_secs(60),
         }

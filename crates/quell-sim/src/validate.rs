@@ -15,6 +15,7 @@
 //! # Ok::<_, quell_sim::scenario::Invalid>(())
 //! ```
 
+mod chains;
 mod crowds;
 mod queues;
 mod retries;
@@ -100,6 +101,7 @@ impl Row {
 pub fn all(size: Size) -> Result<Vec<Row>, Invalid> {
     let mut rows = queues::rows(size)?;
     rows.extend(retries::rows(size)?);
+    rows.extend(chains::rows()?);
     rows.extend(storms::rows(size)?);
     rows.extend(crowds::rows(size)?);
     Ok(rows)

@@ -29,7 +29,9 @@ pub(crate) enum Event {
     /// A caller tries again.
     Resends(Key),
     /// The service finished a job, unless it stalled in between.
-    Served { job: Key, stalls: u32 },
+    Served { shop: u16, job: Key, stalls: u32 },
+    /// A call that a job made has come to an end.
+    Returns { shop: u16, job: Key, good: bool, marked: bool },
     /// An answer reaches whoever sent the request.
     Answers { to: Origin, reply: Reply },
     /// An attempt of a call runs into its timeout.
@@ -39,15 +41,15 @@ pub(crate) enum Event {
     /// A host's queue needs a look.
     Polls { host: u32 },
     /// The service notices that a caller has left.
-    Cancels(Origin),
+    Cancels { shop: u16, from: Origin },
     /// Quell starts.
     Starts,
     /// A host forgets all it knew.
     Restarts { host: u32 },
-    /// A fault begins; the first is the outage.
-    Breaks(u32),
+    /// A fault begins; the first of the first service is the outage.
+    Breaks { shop: u16, fault: u32 },
     /// It ends.
-    Mends(u32),
+    Mends { shop: u16, fault: u32 },
 }
 
 // An event is copied often, and a storm holds millions of them.
@@ -62,6 +64,8 @@ pub(crate) enum Reply {
     Error,
     /// Too much to do.
     Refused,
+    /// An error, and a mark that it is not to be repeated.
+    Final,
 }
 
 impl Reply {
@@ -71,6 +75,10 @@ impl Reply {
             Self::Good => Outcome::Success,
             Self::Error => failed(500),
             Self::Refused => failed(503),
+            Self::Final => {
+                let failure = Failure::of(Fault::Server).with_code(503);
+                Outcome::Failed(Failure { retryable: false, ..failure })
+            }
         }
     }
 }
@@ -95,6 +103,8 @@ pub struct Run {
     pub work: Work,
     /// How requests waited for it.
     pub queueing: Queueing,
+    /// What each of the services behind it did.
+    pub below: Vec<Below>,
     /// Events that were simulated.
     pub events: u64,
     /// The same seed gives the same hash, on every machine.
@@ -118,6 +128,17 @@ pub struct Queueing {
     pub cancelled: u64,
 }
 
+/// What a service behind the first one did, over the whole run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Below {
+    /// Attempts that reached it.
+    pub sent: u64,
+    /// What it did.
+    pub work: Work,
+    /// How requests waited for it.
+    pub queueing: Queueing,
+}
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct World {
@@ -126,7 +147,8 @@ pub(crate) struct World {
     pub(crate) agenda: Agenda<Event>,
     pub(crate) users: Users,
     pub(crate) hosts: Hosts,
-    pub(crate) shop: Shop,
+    /// The first service, and those behind it.
+    pub(crate) shops: Vec<Shop>,
     pub(crate) series: Series,
 }
 
@@ -138,15 +160,17 @@ pub fn run(scenario: &Scenario, seed: u64) -> Result<Run, Invalid> {
         agenda: Agenda::new(),
         users: Users::new(scenario, seed)?,
         hosts: Hosts::new(scenario, seed)?,
-        shop: Shop::new(&scenario.service, seed)?,
+        shops: Shop::all(scenario, seed)?,
         series: Series::default(),
         scenario: scenario.clone(),
     };
     let end = scenario.end();
     world.opens();
-    for (i, fault) in (0..).zip(scenario.all_faults()) {
-        world.agenda.at(Time::ZERO + fault.at, Event::Breaks(i));
-        world.agenda.at(Time::ZERO + fault.end(), Event::Mends(i));
+    for shop in 0..world.shops.len() as u16 {
+        for (fault, outage) in (0..).zip(scenario.faults_of(shop.into())) {
+            world.agenda.at(Time::ZERO + outage.at, Event::Breaks { shop, fault });
+            world.agenda.at(Time::ZERO + outage.end(), Event::Mends { shop, fault });
+        }
     }
     if let Some(gateway) = scenario.gateway {
         world.agenda.at(Time::ZERO + gateway.starts, Event::Starts);
@@ -173,16 +197,17 @@ impl World {
             Event::Arrives => self.arrives(),
             Event::Leaves(user) => self.leaves(user),
             Event::Resends(user) => self.resends(user),
-            Event::Served { job, stalls } => self.served(job, stalls),
+            Event::Served { shop, job, stalls } => self.served(shop, job, stalls),
+            Event::Returns { shop, job, good, marked } => self.returns(shop, job, good, marked),
             Event::Answers { to, reply } => self.answers(to, reply),
             Event::TimesOut { call, slot, attempt } => self.times_out(call, slot, attempt),
             Event::Wakes(call) => self.wakes(call),
             Event::Polls { host } => self.polls(host),
             Event::Starts => self.hosts.start(),
             Event::Restarts { host } => self.restarts(host),
-            Event::Cancels(from) => self.cancels(from),
-            Event::Breaks(fault) => self.breaks(fault as usize),
-            Event::Mends(fault) => self.mends(fault as usize),
+            Event::Cancels { shop, from } => self.cancels(shop, from),
+            Event::Breaks { shop, fault } => self.breaks(shop, fault as usize),
+            Event::Mends { shop, fault } => self.mends(shop, fault as usize),
         }
     }
 
@@ -208,13 +233,14 @@ impl World {
             outage_len: outage.length.as_secs() as usize,
             end: end.as_secs() as usize,
         };
-        let work = self.shop.work();
+        let work = self.shops[0].work;
         let capacity = self.scenario.service.capacity();
         let summary = Summary::of(&self.series, timing, capacity, work);
         let events = self.agenda.written();
         let hash = hash(&self.series, timing.end, [work.served, work.wasted, events]);
-        let queueing = self.shop.queueing();
-        Run { summary, series: self.series, work, queueing, events, hash }
+        let queueing = self.shops[0].queueing;
+        let below = self.shops[1..].iter().map(Shop::below).collect();
+        Run { summary, series: self.series, work, queueing, below, events, hash }
     }
 }
 

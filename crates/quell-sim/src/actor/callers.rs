@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use quell_core::{Rng, backoff::Backoff, spec};
 
-use super::arrivals::Arriving;
+use super::{arrivals::Arriving, quell::Whose};
 use crate::{
     scenario::{Callers, Invalid, Scenario},
     slab::{Key, Slab},
@@ -68,7 +68,7 @@ impl World {
         if let Callers::Quell { .. } = self.scenario.callers {
             let host = self.users.instance.below(u64::from(self.scenario.instances)) as u32;
             self.count(Count::Received);
-            self.begin_call(host, None, user.resubmitted);
+            self.begin_call(host, Whose::Own { resubmitted: user.resubmitted }, None);
         } else {
             if self.scenario.gateway.is_none() && user.tries == 0 {
                 self.count(Count::Received);
@@ -82,13 +82,13 @@ impl World {
         let key = self.users.all.insert(user);
         self.agenda.after(self.now, self.scenario.patience, Event::Leaves(key));
         if self.scenario.gateway.is_none() {
-            return self.reaches_service(Origin::User(key), self.now + self.scenario.patience);
+            return self.reaches_service(0, Origin::User(key), self.now + self.scenario.patience);
         }
         self.count(Count::Received);
         if !self.hosts.started() {
             return self.fails(key); // connection refused
         }
-        let call = self.begin_call(0, Some(key), 0);
+        let call = self.begin_call(0, Whose::User(key), None);
         if let Some(user) = self.users.all.get(key) {
             user.call = call;
         }
@@ -111,7 +111,7 @@ impl World {
         let Some(&mut User { call, .. }) = self.users.all.get(user) else { return };
         match call {
             Some(call) => self.abandons(call),
-            None => self.departs(Origin::User(user)),
+            None => self.departs(0, Origin::User(user)),
         }
         self.fails(user);
     }

@@ -3,15 +3,14 @@
 //! A host is one process that shares an upstream's state: the gateway, or one client instance. What a host
 //! does here is what every host does: carry out each step and hand back what happened.
 
-use core::time::Duration;
-
 use quell_core::{
     Answer, Call, Finish, Input, Outcome, Policy, Rng, Step, Ticket, Time, Upstream, Wake,
+    credit::{Credit, Received, Retries, Role, Sends},
     spec::{self, UpstreamSpec},
 };
 
 use crate::{
-    scenario::{Callers, Invalid, Scenario},
+    scenario::{Callers, Edge, Invalid, Scenario},
     slab::{Key, Slab},
     verdict::Count,
     world::{Event, Origin, Reply, World},
@@ -19,6 +18,8 @@ use crate::{
 
 #[derive(Debug)]
 struct Host {
+    /// By which of the links it calls.
+    link: u16,
     upstream: Upstream,
     /// Who waits in the queue; at most as many as the queue holds.
     seats: Vec<(Ticket, Key)>,
@@ -28,66 +29,128 @@ struct Host {
     restarts: u32,
 }
 
+/// Who waits for the answer of a call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Whose {
+    /// The user whose client made it, who has asked again so many times.
+    Own { resubmitted: u8 },
+    /// A caller of the gateway.
+    User(Key),
+    /// A job of a service.
+    Job { shop: u16, job: Key },
+}
+
 #[derive(Debug)]
 struct Running {
     call: Call,
     host: u32,
-    /// Who waits for the answer; `None` if the call is the user's own.
-    user: Option<Key>,
-    /// How often the user has asked again.
-    resubmitted: u8,
+    whose: Whose,
     /// The attempts that are open, by slot.
     open: [Option<u16>; 2],
 }
 
+/// How one service, or all callers, call another.
+#[derive(Debug)]
+struct Link {
+    policy: Policy,
+    attempts: u32,
+    spec: UpstreamSpec,
+    to: u16,
+    credit: bool,
+    marks: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Hosts {
-    policy: Option<Policy>,
-    spec: UpstreamSpec,
+    links: Vec<Link>,
     seed: u64,
     writes: Rng,
     all: Vec<Host>,
+    /// How many of them are outside of all services.
+    outer: u32,
     calls: Slab<Running>,
     started: bool,
 }
 
 impl Hosts {
     pub(crate) fn new(scenario: &Scenario, seed: u64) -> Result<Self, Invalid> {
-        let used = match (scenario.gateway, scenario.callers) {
-            (Some(gateway), _) => Some((gateway.policy, gateway.upstream, 1)),
-            (None, Callers::Quell { policy, upstream }) => {
-                Some((policy, upstream, scenario.instances))
-            }
-            (None, _) => None,
-        };
+        let outer = outer(scenario);
         let mut hosts = Self {
-            policy: None,
-            spec: UpstreamSpec::library(),
+            links: vec![],
             seed,
             writes: Rng::stream(seed, 0, crate::PURPOSE_WRITE),
             all: vec![],
+            outer: outer.map_or(0, |(_, count)| count),
             calls: Slab::new(),
             started: scenario.gateway.is_none(),
         };
-        let Some((policy, spec, count)) = used else { return Ok(hosts) };
-        hosts.policy = Some(Policy::new(policy)?);
-        hosts.spec = spec;
-        hosts.all = (0..count).map(|i| hosts.host(i, 0, Time::ZERO)).collect::<Result<_, _>>()?;
+        if let Some((edge, count)) = outer {
+            hosts.links(edge, 0, count)?;
+        }
+        for calls in
+            core::iter::once(&scenario.calls).chain(scenario.below.iter().map(|n| &n.calls))
+        {
+            for &edge in calls {
+                hosts.links(edge, edge.to as u16 + 1, 1)?;
+            }
+        }
         Ok(hosts)
     }
 
-    /// A host that knows nothing yet, after so many restarts.
-    fn host(&self, i: u32, restarts: u32, now: Time) -> Result<Host, spec::Invalid> {
-        let entity = u64::from(i) | u64::from(restarts) << 32;
-        let seed = Rng::stream(self.seed, entity, crate::PURPOSE_HOST).next_u64();
-        let per_try = self.policy.map_or(Duration::MAX, |policy| policy.per_try());
-        let upstream = Upstream::new(self.spec, per_try, seed, now)?;
-        Ok(Host { upstream, seats: vec![], polls_at: None, restarts })
+    /// The numbers of the hosts by which each service calls others.
+    pub(super) fn inner(scenario: &Scenario) -> Vec<Vec<u32>> {
+        let mut next = outer(scenario).map_or(0, |(_, count)| count);
+        let calls =
+            core::iter::once(&scenario.calls).chain(scenario.below.iter().map(|n| &n.calls));
+        let numbers = |calls: &Vec<Edge>| {
+            let first = next;
+            next += calls.len() as u32;
+            (first..next).collect()
+        };
+        calls.map(numbers).collect()
     }
 
-    /// How many processes run Quell.
+    fn links(&mut self, edge: Edge, to: u16, count: u32) -> Result<(), Invalid> {
+        let Edge { policy, upstream: spec, credit, marks, .. } = edge;
+        let attempts = policy.attempts;
+        let policy = Policy::new(policy)?;
+        self.links.push(Link { policy, attempts, spec, to, credit, marks });
+        let link = self.links.len() as u16 - 1;
+        for _ in 0..count {
+            let host = self.host(self.all.len() as u32, link, 0, Time::ZERO)?;
+            self.all.push(host);
+        }
+        Ok(())
+    }
+
+    /// A host that knows nothing yet, after so many restarts.
+    fn host(&self, i: u32, link: u16, restarts: u32, now: Time) -> Result<Host, spec::Invalid> {
+        let entity = u64::from(i) | u64::from(restarts) << 32;
+        let seed = Rng::stream(self.seed, entity, crate::PURPOSE_HOST).next_u64();
+        let Link { policy, spec, .. } = &self.links[usize::from(link)];
+        let upstream = Upstream::new(*spec, policy.per_try(), seed, now)?;
+        Ok(Host { link, upstream, seats: vec![], polls_at: None, restarts })
+    }
+
+    fn link(&self, host: u32) -> &Link {
+        &self.links[usize::from(self.all[host as usize].link)]
+    }
+
+    /// The credit that an attempt hands on, while somebody waits for it.
+    pub(super) fn handed_on(&mut self, call: Key, slot: u8) -> Option<Retries> {
+        self.calls.get(call)?.call.handed_on(slot)
+    }
+
+    /// What the reply to an attempt tells of the chain's credit.
+    pub(super) fn debit(&mut self, call: Key, slot: u8, sends: Sends, left: Retries) {
+        if let Some(running) = self.calls.get(call) {
+            running.call.debit(slot, sends, left);
+        }
+    }
+
+    /// How many clients or gateways run Quell.
     pub(crate) fn count(&self) -> u32 {
-        self.all.len() as u32
+        self.outer
     }
 
     pub(crate) fn start(&mut self) {
@@ -108,14 +171,18 @@ impl World {
     pub(crate) fn begin_call(
         &mut self,
         host: u32,
-        user: Option<Key>,
-        resubmitted: u8,
+        whose: Whose,
+        lent: Option<Retries>,
     ) -> Option<Key> {
-        self.hosts.policy?; // nobody's, where the callers are on their own
         let mut call = Call::new();
+        let link = self.hosts.link(host);
+        if link.credit {
+            let received = lent.map(Received::trusted);
+            call.set_credit(Credit::new(Role::Auto, link.attempts, received));
+        }
         let writes = self.scenario.writes;
         call.set_repeatable(writes == 0.0 || self.hosts.writes.unit() >= writes);
-        let running = Running { call, host, user, resubmitted, open: [None; 2] };
+        let running = Running { call, host, whose, open: [None; 2] };
         let key = self.hosts.calls.insert(running);
         self.step(key, Input::Start);
         Some(key)
@@ -129,7 +196,9 @@ impl World {
 
     pub(crate) fn times_out(&mut self, call: Key, slot: u8, attempt: u16) {
         if self.hosts.waits(call, slot, attempt) {
-            self.departs(Origin::Call { call, slot, attempt });
+            if let Some(host) = self.hosts.calls.get(call).map(|running| running.host) {
+                self.departs(self.hosts.link(host).to, Origin::Call { call, slot, attempt });
+            }
             self.step(call, Input::TimedOut { slot });
         }
     }
@@ -151,8 +220,8 @@ impl World {
 
     /// The process ends and begins anew: what it knew is lost, and its connections break.
     pub(crate) fn restarts(&mut self, host: u32) {
-        let restarts = self.hosts.all[host as usize].restarts + 1;
-        let Ok(fresh) = self.hosts.host(host, restarts, self.now) else { return };
+        let Host { link, restarts, .. } = self.hosts.all[host as usize];
+        let Ok(fresh) = self.hosts.host(host, link, restarts + 1, self.now) else { return };
         self.hosts.all[host as usize] = fresh;
         for call in self.hosts.calls.keys() {
             if self.hosts.calls.get(call).is_none_or(|running| running.host != host) {
@@ -160,9 +229,10 @@ impl World {
             }
             let Some(running) = self.hosts.calls.remove(call) else { continue };
             self.hangs_up(call, &running);
-            match running.user {
-                None => self.over(false, running.resubmitted),
-                Some(user) => self.user_answered(user, Reply::Error),
+            match running.whose {
+                Whose::Own { resubmitted } => self.over(false, resubmitted),
+                Whose::User(user) => self.user_answered(user, Reply::Error),
+                Whose::Job { .. } => {} // services are not restarted
             }
         }
     }
@@ -171,7 +241,8 @@ impl World {
     fn hangs_up(&mut self, call: Key, running: &Running) {
         for (slot, attempt) in (0..).zip(running.open) {
             if let Some(attempt) = attempt {
-                self.departs(Origin::Call { call, slot, attempt });
+                let to = self.hosts.link(running.host).to;
+                self.departs(to, Origin::Call { call, slot, attempt });
             }
         }
     }
@@ -209,10 +280,10 @@ impl World {
     }
 
     fn step(&mut self, key: Key, input: Input) {
-        let Some(policy) = &self.hosts.policy else { return };
         let Some(running) = self.hosts.calls.get(key) else { return };
         let host = running.host;
-        let upstream = &mut self.hosts.all[host as usize].upstream;
+        let Host { link, upstream, .. } = &mut self.hosts.all[host as usize];
+        let Link { policy, to, .. } = &self.hosts.links[usize::from(*link)];
         if let Input::Ended { slot, .. } | Input::TimedOut { slot } = input {
             running.open[usize::from(slot)] = None;
         }
@@ -230,7 +301,11 @@ impl World {
                 } else {
                     self.agenda.at(send.timeout_at, event);
                 }
-                self.reaches_service(Origin::Call { call: key, slot, attempt }, send.timeout_at);
+                self.reaches_service(
+                    *to,
+                    Origin::Call { call: key, slot, attempt },
+                    send.timeout_at,
+                );
             }
             Step::Enqueue { ticket, until } => {
                 self.hosts.all[host as usize].seats.push((ticket, key));
@@ -247,20 +322,44 @@ impl World {
         let Some(running) = self.hosts.calls.remove(key) else { return };
         self.hangs_up(key, &running);
         let good = finish.reason.is_none();
-        if finish.answer == Answer::Refusal {
+        let outside = !matches!(running.whose, Whose::Job { .. });
+        if outside && finish.answer == Answer::Refusal {
             self.count(Count::Refused);
         }
-        match running.user {
-            None => {
+        match running.whose {
+            Whose::Own { resubmitted } => {
                 if good {
                     self.count(Count::Good);
                 }
-                self.over(good, running.resubmitted);
+                self.over(good, resubmitted);
             }
-            Some(user) => {
+            Whose::User(user) => {
                 let reply = if good { Reply::Good } else { Reply::Error };
                 self.agenda.at(self.now, Event::Answers { to: Origin::User(user), reply });
             }
+            Whose::Job { shop, job } => {
+                let marked = self.hosts.link(running.host).marks;
+                if let Some(credit) = running.call.credit()
+                    && let Some(job) = self.shops[usize::from(shop)].jobs.get(job)
+                {
+                    // Every further call of the job adds what it sent beyond its first.
+                    let before = job.told.map_or(0, |(sends, _)| sends.get().saturating_sub(1));
+                    let sends = u32::from(before) + u32::from(credit.sends().get());
+                    job.told = Some((Sends::new(sends), credit.returned()));
+                }
+                self.agenda.at(self.now, Event::Returns { shop, job, good, marked });
+            }
         }
     }
+}
+
+/// Who calls the first service with Quell, and how many processes they are.
+fn outer(scenario: &Scenario) -> Option<(Edge, u32)> {
+    let (policy, upstream, count) = match (scenario.gateway, scenario.callers) {
+        (Some(gateway), _) => (gateway.policy, gateway.upstream, 1),
+        (None, Callers::Quell { policy, upstream }) => (policy, upstream, scenario.instances),
+        (None, _) => return None,
+    };
+    let credit = scenario.credit;
+    Some((Edge { to: 0, policy, upstream, credit, marks: false }, count))
 }

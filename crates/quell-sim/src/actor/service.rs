@@ -5,7 +5,10 @@
 
 use quell_core::Time;
 
-use super::shop::Waiting;
+use super::{
+    quell::Whose,
+    shop::{Job, Waiting},
+};
 use crate::{
     scenario::{Abandonment, OutageKind},
     slab::Key,
@@ -14,36 +17,42 @@ use crate::{
 };
 
 impl World {
-    /// A request reaches the service; its caller means to wait `until` then.
-    pub(crate) fn reaches_service(&mut self, from: Origin, until: Time) {
-        self.count(Count::Sent);
-        self.shop.offered(self.now);
-        if self.shop.trouble.hole {
+    /// A request reaches a service; its caller means to wait `until` then.
+    pub(crate) fn reaches_service(&mut self, at: u16, from: Origin, until: Time) {
+        if at == 0 {
+            self.count(Count::Sent);
+        }
+        let shop = &mut self.shops[usize::from(at)];
+        shop.sent += 1;
+        shop.offered(self.now);
+        if shop.trouble.hole {
             return;
         }
-        if self.shop.trouble.fail || self.shop.fails(self.now) {
+        if shop.trouble.fail || shop.fails(self.now) {
             return self.agenda.at(self.now, Event::Answers { to: from, reply: Reply::Error });
         }
-        if !self.shop.enters(Waiting { from, since: self.now }, until) {
-            return self.refuses(from);
+        if !shop.enters(Waiting { from, since: self.now }, until) {
+            return self.refuses(at, from);
         }
-        self.work();
+        self.work(at);
     }
 
     /// Free workers take what waits.
-    fn work(&mut self) {
-        while let Some(from) = self.shop.overdue(self.now) {
-            self.refuses(from);
+    fn work(&mut self, at: u16) {
+        let i = usize::from(at);
+        while let Some(from) = self.shops[i].overdue(self.now) {
+            self.refuses(at, from);
         }
-        while let Some(waiting) = self.shop.next(self.now) {
-            if self.shop.is_late(self.now, &waiting) {
-                if let Abandonment::Deadline { .. } = self.shop.service.abandonment {
-                    self.refuses(waiting.from);
+        while let Some(waiting) = self.shops[i].next(self.now) {
+            let shop = &mut self.shops[i];
+            if shop.is_late(self.now, &waiting) {
+                if let Abandonment::Deadline { .. } = shop.service.abandonment {
+                    self.refuses(at, waiting.from);
                 }
                 continue;
             }
-            let (job, time, constant) = self.shop.starts(self.now, waiting);
-            let event = Event::Served { job, stalls: self.shop.stalls };
+            let (job, time, constant) = shop.starts(self.now, waiting);
+            let event = Event::Served { shop: at, job, stalls: shop.stalls };
             if constant {
                 self.agenda.after(self.now, time, event);
             } else {
@@ -52,24 +61,68 @@ impl World {
         }
     }
 
-    fn refuses(&mut self, from: Origin) {
-        self.shop.refuses(from);
+    fn refuses(&mut self, at: u16, from: Origin) {
+        self.shops[usize::from(at)].refuses(from);
         self.agenda.at(self.now, Event::Answers { to: from, reply: Reply::Refused });
     }
 
-    /// A worker is done.
-    pub(crate) fn served(&mut self, job: Key, stalls: u32) {
-        if stalls != self.shop.stalls {
+    /// A worker has done its own part.
+    pub(crate) fn served(&mut self, at: u16, job: Key, stalls: u32) {
+        let shop = &mut self.shops[usize::from(at)];
+        if stalls != shop.stalls {
             return; // it stalled meanwhile and was scheduled anew
         }
-        let Some(from) = self.shop.done(job) else { return };
-        self.shop.work.served += 1;
-        if !self.waits(from) {
-            self.shop.work.wasted += 1;
-        } else if !self.shop.trouble.hole {
-            self.answers(from, Reply::Good);
+        if shop.edges.is_empty() { self.ends(at, job, Reply::Good) } else { self.calls_on(at, job) }
+    }
+
+    /// The job's next call to a service behind this one, or its answer.
+    fn calls_on(&mut self, at: u16, key: Key) {
+        let shop = &mut self.shops[usize::from(at)];
+        let Some(job) = shop.jobs.get(key) else { return };
+        let Some(&host) = shop.edges.get(usize::from(job.calls)) else {
+            return self.ends(at, key, Reply::Good);
+        };
+        job.calls += 1;
+        let lent = match (job.told, job.from) {
+            (Some((_, left)), _) => Some(left),
+            (None, Origin::Call { call, slot, .. }) => self.hosts.handed_on(call, slot),
+            (None, Origin::User(_)) => None,
+        };
+        let call = self.begin_call(host, Whose::Job { shop: at, job: key }, lent);
+        if let Some(job) = self.shops[usize::from(at)].jobs.get(key) {
+            job.call = call;
         }
-        self.work();
+    }
+
+    /// What the job called has come to an end.
+    pub(crate) fn returns(&mut self, at: u16, key: Key, good: bool, marked: bool) {
+        let shop = &mut self.shops[usize::from(at)];
+        let Some(job) = shop.jobs.get(key) else { return };
+        job.call = None;
+        if shop.trouble.stall && good {
+            job.done_at = shop.stalled_at; // goes on as soon as the stall is over
+        } else if good {
+            self.calls_on(at, key);
+        } else {
+            self.ends(at, key, if marked { Reply::Final } else { Reply::Error });
+        }
+    }
+
+    /// The job is done, and a worker is free.
+    fn ends(&mut self, at: u16, job: Key, reply: Reply) {
+        let shop = &mut self.shops[usize::from(at)];
+        let Some(Job { from, told, .. }) = shop.done(job) else { return };
+        shop.work.served += 1;
+        let hole = shop.trouble.hole;
+        if !self.waits(from) {
+            self.shops[usize::from(at)].work.wasted += 1;
+        } else if !hole {
+            if let (Origin::Call { call, slot, .. }, Some((sends, left))) = (from, told) {
+                self.hosts.debit(call, slot, sends, left);
+            }
+            self.answers(from, reply);
+        }
+        self.work(at);
     }
 
     fn waits(&mut self, from: Origin) -> bool {
@@ -79,42 +132,47 @@ impl World {
         }
     }
 
-    /// Whoever sent this no longer waits for the answer.
-    pub(crate) fn departs(&mut self, from: Origin) {
-        if let Abandonment::Cancels { after } = self.shop.service.abandonment {
-            self.agenda.after(self.now, after, Event::Cancels(from));
+    /// Whoever sent this to the service no longer waits for the answer.
+    pub(crate) fn departs(&mut self, shop: u16, from: Origin) {
+        if let Abandonment::Cancels { after } = self.shops[usize::from(shop)].service.abandonment {
+            self.agenda.after(self.now, after, Event::Cancels { shop, from });
         }
     }
 
     /// The service notices.
-    pub(crate) fn cancels(&mut self, from: Origin) {
-        self.shop.drops(from);
-        self.work();
-    }
-
-    pub(crate) fn breaks(&mut self, fault: usize) {
-        let Some(fault) = self.scenario.all_faults().nth(fault) else { return };
-        if fault.kind == OutageKind::Stall && !self.shop.trouble.stall {
-            self.shop.stalls += 1;
-            self.shop.stalled_at = self.now;
+    pub(crate) fn cancels(&mut self, at: u16, from: Origin) {
+        if let Some(call) = self.shops[usize::from(at)].drops(from) {
+            self.abandons(call);
         }
-        self.shop.begin(fault);
+        self.work(at);
     }
 
-    pub(crate) fn mends(&mut self, fault: usize) {
-        let Some(fault) = self.scenario.all_faults().nth(fault) else { return };
-        let stalled = self.shop.trouble.stall;
-        self.shop.end(self.now, fault);
-        if stalled && !self.shop.trouble.stall {
-            let stalled_at = self.shop.stalled_at;
-            for job in self.shop.jobs.keys() {
-                let Some(at) = self.shop.jobs.get(job).map(|job| &mut job.done_at) else {
+    pub(crate) fn breaks(&mut self, at: u16, fault: usize) {
+        let Some(&fault) = self.scenario.faults_of(at.into()).get(fault) else { return };
+        let shop = &mut self.shops[usize::from(at)];
+        if fault.kind == OutageKind::Stall && !shop.trouble.stall {
+            shop.stalls += 1;
+            shop.stalled_at = self.now;
+        }
+        shop.begin(fault);
+    }
+
+    pub(crate) fn mends(&mut self, at: u16, fault: usize) {
+        let Some(&fault) = self.scenario.faults_of(at.into()).get(fault) else { return };
+        let shop = &mut self.shops[usize::from(at)];
+        let stalled = shop.trouble.stall;
+        shop.end(self.now, fault);
+        if stalled && !shop.trouble.stall {
+            let stalled_at = shop.stalled_at;
+            for key in shop.jobs.keys() {
+                let Some(job) = shop.jobs.get(key).filter(|job| job.call.is_none()) else {
                     continue;
                 };
-                *at = self.now + at.since(stalled_at);
-                self.agenda.at(*at, Event::Served { job, stalls: self.shop.stalls });
+                job.done_at = self.now + job.done_at.since(stalled_at);
+                let event = Event::Served { shop: at, job: key, stalls: shop.stalls };
+                self.agenda.at(job.done_at, event);
             }
         }
-        self.work();
+        self.work(at);
     }
 }

@@ -3,14 +3,18 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
-use quell_core::{Rng, Time};
+use quell_core::{
+    Rng, Time,
+    credit::{Retries, Sends},
+};
 
+use super::quell::Hosts;
 use crate::{
     dist::Draw,
-    scenario::{Abandonment, Invalid, Order, Outage, OutageKind, Service},
+    scenario::{Abandonment, Invalid, Order, Outage, OutageKind, Scenario, Service},
     slab::{Key, Slab},
     verdict::Work,
-    world::{Origin, Queueing},
+    world::{Below, Origin, Queueing},
 };
 
 /// Somebody has to wait this long without a break before an adaptive queue turns round.
@@ -39,6 +43,12 @@ struct Known {
 pub(super) struct Job {
     pub(super) from: Origin,
     pub(super) done_at: Time,
+    /// How many calls of its own it has begun.
+    pub(super) calls: u8,
+    /// The one it waits for.
+    pub(super) call: Option<Key>,
+    /// What its calls told of the chain's credit: sends there and below, and what came back.
+    pub(super) told: Option<(Sends, Retries)>,
 }
 
 /// What is wrong with the service at the moment: the sum of all faults that are on.
@@ -107,16 +117,33 @@ pub(crate) struct Shop {
     /// The work of refusals that nobody has done yet.
     debt: Duration,
     meter: Meter,
-    pub(super) work: Work,
-    pub(super) queueing: Queueing,
+    /// The hosts by which it calls others.
+    pub(super) edges: Vec<u32>,
+    pub(super) sent: u64,
+    pub(crate) work: Work,
+    pub(crate) queueing: Queueing,
 }
 
 impl Shop {
-    pub(crate) fn new(service: &Service, seed: u64) -> Result<Self, Invalid> {
+    /// The service of a scenario, and those behind it.
+    pub(crate) fn all(scenario: &Scenario, seed: u64) -> Result<Vec<Self>, Invalid> {
+        let edges = Hosts::inner(scenario);
+        let mut edges = edges.iter().map(Vec::as_slice);
+        let below = scenario.below.iter().map(|node| &node.service);
+        core::iter::once(&scenario.service)
+            .chain(below)
+            .zip(0..)
+            .map(|(service, entity)| Self::new(service, edges.next().unwrap_or(&[]), entity, seed))
+            .collect()
+    }
+
+    fn new(service: &Service, edges: &[u32], entity: u64, seed: u64) -> Result<Self, Invalid> {
         Ok(Self {
+            edges: edges.to_vec(),
+            sent: 0,
             time: Draw::new(&service.time)?,
-            times: Rng::stream(seed, 0, crate::PURPOSE_SERVICE),
-            luck: Rng::stream(seed, 0, crate::PURPOSE_TROUBLE),
+            times: Rng::stream(seed, entity, crate::PURPOSE_SERVICE),
+            luck: Rng::stream(seed, entity, crate::PURPOSE_TROUBLE),
             queue: VecDeque::new(),
             crowded_since: Time::ZERO,
             jobs: Slab::new(),
@@ -134,12 +161,8 @@ impl Shop {
         })
     }
 
-    pub(crate) fn work(&self) -> Work {
-        self.work
-    }
-
-    pub(crate) fn queueing(&self) -> Queueing {
-        self.queueing
+    pub(crate) fn below(&self) -> Below {
+        Below { sent: self.sent, work: self.work, queueing: self.queueing }
     }
 
     pub(super) fn begin(&mut self, fault: Outage) {
@@ -242,7 +265,13 @@ impl Shop {
             (time, constant) = (time.mul_f64(factor) + self.debt, false);
             self.debt = Duration::ZERO;
         }
-        let job = self.jobs.insert(Job { from: waiting.from, done_at: now + time });
+        let job = self.jobs.insert(Job {
+            from: waiting.from,
+            done_at: now + time,
+            calls: 0,
+            call: None,
+            told: None,
+        });
         if self.cares()
             && let Some(known) = self.inside.get_mut(&waiting.from)
         {
@@ -275,21 +304,20 @@ impl Shop {
     }
 
     /// A worker is done.
-    pub(super) fn done(&mut self, job: Key) -> Option<Origin> {
-        let Job { from, .. } = self.jobs.remove(job)?;
+    pub(super) fn done(&mut self, job: Key) -> Option<Job> {
+        let job = self.jobs.remove(job)?;
         if self.cares() {
-            self.inside.remove(&from);
+            self.inside.remove(&job.from);
         }
-        Some(from)
+        Some(job)
     }
 
     /// The caller of this request is known to have left.
-    pub(super) fn drops(&mut self, from: Origin) {
-        let Some(known) = self.inside.remove(&from) else { return };
+    /// Answers with the call that was made for it, if one is under way.
+    pub(super) fn drops(&mut self, from: Origin) -> Option<Key> {
+        let known = self.inside.remove(&from)?;
         self.queueing.cancelled += 1;
-        if let Some(job) = known.job {
-            self.jobs.remove(job);
-        }
+        self.jobs.remove(known.job?)?.call
     }
 
     /// One more attempt, for utilisation's sake.
