@@ -262,6 +262,16 @@ mod tests {
     }
 
     #[test]
+    fn presets_are_as_they_are_known_elsewhere() {
+        let (llm, time_only) = (Spec::llm(), Spec::time_only());
+        assert_eq!((llm.max, llm.ratio, llm.pause_below), (100, 0.1, 0.5));
+        assert_eq!((time_only.max, time_only.ratio), (10, 0.0));
+        for spec in [llm, time_only] {
+            assert_eq!(spec.refill, Some(Duration::from_secs(1)));
+        }
+    }
+
+    #[test]
     fn what_is_left_is_shown_as_a_share() {
         let mut budget = budget(4, 0.1);
         let _ = budget.take(Time::ZERO, Fault::Server).unwrap();

@@ -582,3 +582,14 @@ fn the_first_wait_may_depend_on_what_went_wrong() {
     let message = Policy::new(PolicySpec { bases: nothing, ..policy }).unwrap_err().to_string();
     assert!(message.starts_with("backoff.base is 0s"), "{message}");
 }
+
+#[test]
+fn what_an_attempt_hands_on_is_the_chains_and_nothing_without_one() {
+    let mut world = World::with_budget(100);
+    let (call, send) = world.start(at(0));
+    assert_eq!(call.handed_on(send.slot), None);
+    let mut call = world.call(at(0));
+    call.set_credit(Credit::new(crate::credit::Role::Edge, 3, None));
+    let send = sends(world.step(&mut call, at(0), Input::Start));
+    assert_eq!(call.handed_on(send.slot), Some(Retries::new(2)));
+}
