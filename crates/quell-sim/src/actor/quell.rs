@@ -340,12 +340,12 @@ impl World {
             Whose::Job { shop, job } => {
                 let marked = self.hosts.link(running.host).marks;
                 if let Some(credit) = running.call.credit()
-                    && let Some(job) = self.shops[usize::from(shop)].jobs.get(job)
+                    && let Some(chain) = self.shops[usize::from(shop)].chain(job)
                 {
                     // Every further call of the job adds what it sent beyond its first.
-                    let before = job.told.map_or(0, |(sends, _)| sends.get().saturating_sub(1));
+                    let before = chain.told.map_or(0, |(sends, _)| sends.get().saturating_sub(1));
                     let sends = u32::from(before) + u32::from(credit.sends().get());
-                    job.told = Some((Sends::new(sends), credit.returned()));
+                    chain.told = Some((Sends::new(sends), credit.returned()));
                 }
                 self.agenda.at(self.now, Event::Returns { shop, job, good, marked });
             }

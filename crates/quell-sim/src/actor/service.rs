@@ -79,18 +79,19 @@ impl World {
     fn calls_on(&mut self, at: u16, key: Key) {
         let shop = &mut self.shops[usize::from(at)];
         let Some(job) = shop.jobs.get(key) else { return };
-        let Some(&host) = shop.edges.get(usize::from(job.calls)) else {
+        let chain = job.chain.get_or_insert_default();
+        let Some(&host) = shop.edges.get(chain.calls) else {
             return self.ends(at, key, Reply::Good);
         };
-        job.calls += 1;
-        let lent = match (job.told, job.from) {
+        chain.calls += 1;
+        let lent = match (chain.told, job.from) {
             (Some((_, left)), _) => Some(left),
             (None, Origin::Call { call, slot, .. }) => self.hosts.handed_on(call, slot),
             (None, Origin::User(_)) => None,
         };
         let call = self.begin_call(host, Whose::Job { shop: at, job: key }, lent);
-        if let Some(job) = self.shops[usize::from(at)].jobs.get(key) {
-            job.call = call;
+        if let Some(chain) = self.shops[usize::from(at)].chain(key) {
+            chain.call = call;
         }
     }
 
@@ -98,7 +99,7 @@ impl World {
     pub(crate) fn returns(&mut self, at: u16, key: Key, good: bool, marked: bool) {
         let shop = &mut self.shops[usize::from(at)];
         let Some(job) = shop.jobs.get(key) else { return };
-        job.call = None;
+        job.chain.get_or_insert_default().call = None;
         if shop.trouble.stall && good {
             job.done_at = shop.stalled_at; // goes on as soon as the stall is over
         } else if good {
@@ -111,13 +112,15 @@ impl World {
     /// The job is done, and a worker is free.
     fn ends(&mut self, at: u16, job: Key, reply: Reply) {
         let shop = &mut self.shops[usize::from(at)];
-        let Some(Job { from, told, .. }) = shop.done(job) else { return };
+        let Some(Job { from, chain, .. }) = shop.done(job) else { return };
         shop.work.served += 1;
         let hole = shop.trouble.hole;
         if !self.waits(from) {
             self.shops[usize::from(at)].work.wasted += 1;
         } else if !hole {
-            if let (Origin::Call { call, slot, .. }, Some((sends, left))) = (from, told) {
+            if let Origin::Call { call, slot, .. } = from
+                && let Some((sends, left)) = chain.and_then(|chain| chain.told)
+            {
                 self.hosts.debit(call, slot, sends, left);
             }
             self.answers(from, reply);
@@ -165,7 +168,7 @@ impl World {
         if stalled && !shop.trouble.stall {
             let stalled_at = shop.stalled_at;
             for key in shop.jobs.keys() {
-                let Some(job) = shop.jobs.get(key).filter(|job| job.call.is_none()) else {
+                let Some(job) = shop.jobs.get(key).filter(|job| !job.calls_on()) else {
                     continue;
                 };
                 job.done_at = self.now + job.done_at.since(stalled_at);

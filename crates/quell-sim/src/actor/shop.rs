@@ -43,11 +43,25 @@ struct Known {
 pub(super) struct Job {
     pub(super) from: Origin,
     pub(super) done_at: Time,
-    /// How many calls of its own it has begun.
-    pub(super) calls: u8,
+    /// What it knows of its calls to other services, if it makes any.
+    pub(super) chain: Option<Box<Chain>>,
+}
+
+impl Job {
+    /// Whether it waits for a service behind its own.
+    pub(super) fn calls_on(&self) -> bool {
+        self.chain.as_ref().is_some_and(|chain| chain.call.is_some())
+    }
+}
+
+/// The calls that a job makes to services behind its own.
+#[derive(Debug, Default)]
+pub(super) struct Chain {
+    /// How many it has begun.
+    pub(super) calls: usize,
     /// The one it waits for.
     pub(super) call: Option<Key>,
-    /// What its calls told of the chain's credit: sends there and below, and what came back.
+    /// What they told of the credit: sends there and below, and what came back.
     pub(super) told: Option<(Sends, Retries)>,
 }
 
@@ -265,13 +279,7 @@ impl Shop {
             (time, constant) = (time.mul_f64(factor) + self.debt, false);
             self.debt = Duration::ZERO;
         }
-        let job = self.jobs.insert(Job {
-            from: waiting.from,
-            done_at: now + time,
-            calls: 0,
-            call: None,
-            told: None,
-        });
+        let job = self.jobs.insert(Job { from: waiting.from, done_at: now + time, chain: None });
         if self.cares()
             && let Some(known) = self.inside.get_mut(&waiting.from)
         {
@@ -312,12 +320,17 @@ impl Shop {
         Some(job)
     }
 
+    /// The calls of a job that makes any.
+    pub(super) fn chain(&mut self, job: Key) -> Option<&mut Chain> {
+        self.jobs.get(job)?.chain.as_deref_mut()
+    }
+
     /// The caller of this request is known to have left.
     /// Answers with the call that was made for it, if one is under way.
     pub(super) fn drops(&mut self, from: Origin) -> Option<Key> {
         let known = self.inside.remove(&from)?;
         self.queueing.cancelled += 1;
-        self.jobs.remove(known.job?)?.call
+        self.jobs.remove(known.job?)?.chain?.call
     }
 
     /// One more attempt, for utilisation's sake.
