@@ -133,7 +133,7 @@ fn measure(
     let real: Real = ask(workspace, Command::new(quell).args(["demo", "--json", "--kind", kind]))?;
     let mut figures = Vec::new();
     for (against, real, promised) in
-        [("naive", &real.naive, "down"), ("front", &real.front, "recovered")]
+        [("naive", &real.naive, "metastable"), ("front", &real.front, "healed")]
     {
         let mut runs = simulated.runs.iter();
         let run = runs.find(|run| run.kind == kind && run.against == against);
@@ -158,15 +158,15 @@ fn compare(name: &str, real: &Seen, simulated: &Seen, promised: &str) -> Vec<Fig
     let within = |off: f64, most: f64| Some(off.abs() <= most + 1e-9);
     let verdict = Figure {
         figure: format!("{name}.verdict"),
-        value: f64::from(u8::from(real.verdict == "recovered")),
-        unit: "recovered".into(),
-        against: Some(f64::from(u8::from(simulated.verdict == "recovered"))),
+        value: f64::from(u8::from(real.verdict == "healed")),
+        unit: "healed".into(),
+        against: Some(f64::from(u8::from(simulated.verdict == "healed"))),
         goal: Some(format!("both {promised}")),
         met: Some(real.verdict == promised && simulated.verdict == promised),
         ..Figure::default()
     };
     let mut figures = vec![verdict];
-    if promised == "recovered" {
+    if promised == "healed" {
         let promise = |name: &str, value: f64, unit: &str, most: f64| Figure {
             figure: format!("{name}_promise"),
             value,
@@ -225,26 +225,26 @@ mod tests {
     }
 
     fn met(real: &Seen, simulated: &Seen) -> Vec<bool> {
-        let figures = compare("twin.stall.front", real, simulated, "recovered");
+        let figures = compare("twin.stall.front", real, simulated, "healed");
         figures.into_iter().map(|figure| figure.met.unwrap()).collect()
     }
 
     #[test]
     fn twins_that_agree_meet_every_goal() {
         let (real, simulated) =
-            (seen("recovered", Some(0.6), 0.5, 0.97), seen("recovered", Some(0.1), 0.52, 1.0));
+            (seen("healed", Some(0.6), 0.5, 0.97), seen("healed", Some(0.1), 0.52, 1.0));
         assert_eq!(met(&real, &simulated), [true; 6]);
     }
 
     #[test]
     fn each_difference_misses_its_own_goal() {
-        let simulated = seen("recovered", Some(0.1), 0.5, 1.0);
+        let simulated = seen("healed", Some(0.1), 0.5, 1.0);
         let cases = [
-            (seen("down", None, 0.5, 1.0), vec![false, false, true, true, true]),
-            (seen("recovered", Some(0.7), 0.5, 1.0), vec![true, true, true, false, true, true]),
-            (seen("recovered", Some(1.1), 0.5, 1.0), vec![true, false, true, false, true, true]),
-            (seen("recovered", Some(0.1), 1.2, 1.0), vec![true, true, false, true, false, true]),
-            (seen("recovered", Some(0.1), 0.5, 0.8), vec![true, true, true, true, true, false]),
+            (seen("metastable", None, 0.5, 1.0), vec![false, false, true, true, true]),
+            (seen("healed", Some(0.7), 0.5, 1.0), vec![true, true, true, false, true, true]),
+            (seen("healed", Some(1.1), 0.5, 1.0), vec![true, false, true, false, true, true]),
+            (seen("healed", Some(0.1), 1.2, 1.0), vec![true, true, false, true, false, true]),
+            (seen("healed", Some(0.1), 0.5, 0.8), vec![true, true, true, true, true, false]),
         ];
         for (real, expected) in cases {
             assert_eq!(met(&real, &simulated), expected, "{real:?}");

@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Gateway(args) => serve(args).map(|()| ExitCode::SUCCESS),
         Command::Check(args) => check::main(&args),
-        Command::Sim(args) => sim::main(&args).map(|()| ExitCode::SUCCESS),
+        Command::Sim(args) => sim::main(&args),
         Command::Demo(args) => show::main(&args),
     };
     ended.unwrap_or_else(|error| {

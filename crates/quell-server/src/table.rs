@@ -1,4 +1,4 @@
-//! The table that the simulator and the demo print, and the same figures for machines.
+//! The tables that the simulator and the demo print, and the same figures for machines.
 
 use std::fmt;
 
@@ -8,10 +8,16 @@ use serde::{Deserialize, Serialize};
 /// What a run shows, for machines.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// `recovered` or `down`.
+    /// `healed`, `draining`, `sheds`, `metastable` or `unclear`.
     pub verdict: String,
-    /// Seconds from the outage's end, if it recovered.
+    /// The verdict for people, with its number.
+    pub says: String,
+    /// Seconds from the outage's end, if it healed.
     pub recovered_s: Option<f64>,
+    /// Seconds from the outage's end until the backlog will be gone, if it drains.
+    pub eta_s: Option<f64>,
+    /// Share of users who go without, if it sheds.
+    pub sheds: Option<f64>,
     /// Attempts sent ÷ requests received, from the outage's start on.
     pub amplification: f64,
     /// Attempts sent ÷ users' requests, from the outage's start on.
@@ -26,13 +32,19 @@ pub struct Figures {
 
 impl From<&Summary> for Figures {
     fn from(summary: &Summary) -> Self {
-        let (verdict, recovered_s) = match summary.verdict {
-            Verdict::Recovered { after } => ("recovered", Some(after.as_secs_f64())),
-            Verdict::StillDown { .. } => ("down", None),
-        };
+        let (mut recovered_s, mut eta_s, mut sheds) = (None, None, None);
+        match summary.verdict {
+            Verdict::Healed { after } => recovered_s = Some(after.as_secs_f64()),
+            Verdict::Draining { eta } => eta_s = Some(eta.as_secs_f64()),
+            Verdict::Sheds { share } => sheds = Some(share),
+            Verdict::Metastable { .. } | Verdict::Unclear => {}
+        }
         Self {
-            verdict: verdict.to_owned(),
+            verdict: summary.verdict.as_str().to_owned(),
+            says: summary.verdict.to_string(),
             recovered_s,
+            eta_s,
+            sheds,
             amplification: summary.amplification,
             attempts_per_user: summary.attempts_per_user,
             wasted: summary.wasted,
@@ -42,47 +54,82 @@ impl From<&Summary> for Figures {
     }
 }
 
-/// A heading, column names and rows.
+impl Figures {
+    /// What [`Figures::cells`] says, in its order.
+    pub const COLUMNS: [&str; 5] =
+        ["verdict", "amplification", "sends per user", "wasted work", "goodput after"];
+
+    /// For a row of a table.
+    pub fn cells(&self) -> Vec<String> {
+        vec![
+            self.says.clone(),
+            format!("{:.2}", self.amplification),
+            format!("{:.2}", self.attempts_per_user),
+            percent(self.wasted),
+            percent(self.goodput_after),
+        ]
+    }
+}
+
+/// A share, for people.
+pub fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// A heading, column names and rows. The first two columns read from the left, the others are figures.
 #[derive(Debug, Default)]
 pub struct Table {
     heading: String,
-    rows: Vec<(String, Figures)>,
+    rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// An empty table.
-    pub fn new(heading: &str) -> Self {
-        Self { heading: heading.to_owned(), rows: Vec::new() }
+    /// An empty table of a label and these columns.
+    pub fn new<'a>(heading: &str, columns: impl IntoIterator<Item = &'a str>) -> Self {
+        let names = std::iter::once("").chain(columns).map(str::to_owned);
+        Self { heading: heading.to_owned(), rows: vec![names.collect()] }
     }
 
     /// One more row.
-    pub fn row(&mut self, label: &str, figures: &Figures) {
-        self.rows.push((label.to_owned(), figures.clone()));
+    pub fn row(&mut self, label: &str, cells: Vec<String>) {
+        self.rows.push([vec![label.to_owned()], cells].concat());
     }
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.heading)?;
-        writeln!(
-            f,
-            "  {:<22} {:<18} {:>13} {:>14} {:>12} {:>14}",
-            "", "verdict", "amplification", "sends per user", "wasted work", "goodput after"
-        )?;
-        for (label, figures) in &self.rows {
-            let verdict = match figures.recovered_s {
-                Some(seconds) => format!("recovered in {seconds:.1} s"),
-                None => "still down".to_owned(),
-            };
-            writeln!(
-                f,
-                "  {label:<22} {verdict:<18} {:>13.2} {:>14.2} {:>10.0} % {:>12.0} %",
-                figures.amplification,
-                figures.attempts_per_user,
-                figures.wasted * 100.0,
-                figures.goodput_after * 100.0
-            )?;
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let wide = |column: usize| {
+            self.rows
+                .iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
+        };
+        let widths: Vec<_> = (0..columns).map(|column| wide(column).unwrap_or(0)).collect();
+        for row in &self.rows {
+            let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
+                if column < 2 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+            });
+            let line = cells.collect::<Vec<_>>().join("  ");
+            writeln!(f, "  {}", line.trim_end())?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell_and_figures_stand_on_the_right() {
+        let mut table = Table::new("a storm", ["verdict", "ρ"]);
+        table.row("naive", vec!["metastable".into(), "0.83".into()]);
+        table.row("in front", vec!["ok".into()]);
+        let expected =
+            "a storm\n            verdict        ρ\n  naive     metastable  0.83\n  in front  ok\n";
+        assert_eq!(table.to_string(), expected);
     }
 }

@@ -28,6 +28,35 @@ fn the_same_seed_prints_the_same_bytes() {
 }
 
 #[test]
+fn many_seeds_print_the_same_bytes_on_any_number_of_threads() {
+    let run = |threads| {
+        let output = quell(&["sim", "demo", "--json", "--seeds", "3", "--threads", threads]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        output.stdout
+    };
+    let one = run("1");
+    assert!(one == run("3"), "another number of threads gave other bytes");
+    let report: serde_json::Value = serde_json::from_slice(&one).unwrap();
+    assert_eq!(report["runs"].as_array().unwrap().len(), 18);
+    for row in report["over_seeds"].as_array().unwrap() {
+        let healed = if row["against"] == "front" { 3 } else { 0 };
+        assert_eq!(row["healed"], healed, "{row}");
+    }
+    let run = &report["runs"][0];
+    assert_eq!(run["timeline"]["backlog"].as_array().unwrap().len(), 50);
+    assert!(run["after"]["wasted"].as_f64().unwrap() > 0.5, "{}", run["after"]);
+}
+
+#[test]
+fn the_pre_check_and_a_plain_sparkline_are_shown() {
+    let output = quell(&["sim", "demo"]);
+    let (table, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(said.contains("naive retries: w·ρ = 4.00 × 0.83 = 3.33 ≥ 1"), "{said}");
+    assert!(table.contains("#####______"), "{table}");
+    assert!(!table.contains('█') && !table.contains('\x1b'), "{table}");
+}
+
+#[test]
 fn a_scenario_of_ones_own_is_read_from_its_file_and_shown_as_a_table() {
     let mut file = std::env::temp_dir();
     file.push(format!("quell-scenario-{}.toml", std::process::id()));
@@ -41,8 +70,8 @@ fn a_scenario_of_ones_own_is_read_from_its_file_and_shown_as_a_table() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(table.contains("mine: 100/s, capacity 120/s"), "{table}");
     let line = |label: &str| table.lines().find(|line| line.contains(label)).unwrap().to_owned();
-    assert!(line("naive retries").contains("still down"), "{table}");
-    assert!(line("Quell in front").contains("recovered in"), "{table}");
+    assert!(line("naive retries").contains("metastable"), "{table}");
+    assert!(line("Quell in front").contains("healed in"), "{table}");
 }
 
 #[test]

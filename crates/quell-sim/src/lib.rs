@@ -18,6 +18,7 @@ mod actor;
 mod agenda;
 pub mod dist;
 pub mod maths;
+pub mod precheck;
 pub mod scenario;
 mod slab;
 pub mod validate;
@@ -29,7 +30,7 @@ use core::time::Duration;
 use quell_core::Rng;
 
 pub use scenario::Scenario;
-pub use world::{Below, Queueing, Run, run};
+pub use world::{Below, Queueing, Run, run, run_while};
 
 // One generator per purpose: what one actor draws never shifts what another draws.
 const PURPOSE_ARRIVALS: u64 = 1;

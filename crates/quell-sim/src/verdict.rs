@@ -6,14 +6,17 @@
 //!
 //! **How.** A run is kept as counts per tenth of a second. A user counts once as *demand* however often the
 //! client resends, and once as *good* when an answer arrives while the user still waits. *Achievable* is
-//! the smaller of demand and capacity. The run has recovered `k` seconds after the outage if from then on
+//! the smaller of demand and capacity. The run has healed `k` seconds after the outage if from then on
 //! every window of five seconds got 95 % of what was achievable in it. Below 80 requests per second 5 % of a
 //! window is less than chance alone moves (answers trail requests across the window's edges), so there the
 //! shortfall may be one standard deviation of the count instead.
 //!
+//! What has not healed is looked at over its last 15 seconds: is the backlog on its way down (*draining*), do retries
+//! or callers who left keep the service busy (*metastable*), or does it work well for fewer users than it could (*sheds*)?
+//!
 //! ```
 //! use core::time::Duration;
-//! use quell_sim::verdict::{Count, Series, Timing, Verdict};
+//! use quell_sim::verdict::{Count, Series, Timeline, Timing, Verdict};
 //!
 //! let mut run = Series::default();
 //! for tenth in 0..600 {
@@ -23,240 +26,141 @@
 //!     run.add(Count::Good, at, if down { 0 } else { 30 });
 //! }
 //! let timing = Timing { outage_at: 10, outage_len: 10, end: 60 };
-//! assert_eq!(Verdict::of(&run, timing, 360.0).to_string(), "recovered in 1.8 s");
+//! assert_eq!(Verdict::of(&run, timing, 360.0, &Timeline::default()).to_string(), "healed in 1.8 s");
 //! ```
 
-use core::{fmt, ops::Range, time::Duration};
+mod early;
+mod histogram;
+mod series;
+mod summary;
+mod timeline;
 
-/// Counts are kept by the tenth of a second.
-const TENTHS: usize = 10;
+use core::{fmt, time::Duration};
+
+pub use early::Early;
+pub use histogram::Histogram;
+pub(crate) use series::LONGEST;
+use series::TENTHS;
+pub use series::{Count, Series, Timing};
+pub use summary::{Phase, Summary, Work};
+pub use timeline::{Moment, Observed, Timeline};
 
 /// Length of the windows that are judged, in tenths of a second.
 const WINDOW: usize = 5 * TENTHS;
-/// The share of what was achievable that every window must get.
-const ENOUGH: f64 = 0.95;
-/// How far chance may carry a window of few requests, in standard deviations of its count.
-const CHANCE: f64 = 1.0;
 /// A recovery must hold this long, in tenths of a second, wherever the run watches that long at all.
 const HELD: usize = 25 * TENTHS;
 /// How much of the run's end and of the time before the outage is looked at, in seconds.
 const GLANCE: usize = 15;
-/// Seconds a series can hold; whatever comes later counts in the last one.
-const LONGEST: usize = 100_000;
-
-/// What is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Count {
-    /// A user's request began; resends of it do not count again.
-    Demand,
-    /// A user got a good answer while still waiting for it.
-    Good,
-    /// A caller made an attempt: the first of a user's request or a resend.
-    Received,
-    /// An attempt reached the upstream.
-    Sent,
-    /// An attempt was refused on the way, so that it did not reach the upstream.
-    Refused,
-}
-
-impl Count {
-    /// All that is counted.
-    pub const ALL: [Self; 5] =
-        [Self::Demand, Self::Good, Self::Received, Self::Sent, Self::Refused];
-}
-
-/// Counts of a run over time.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Series {
-    tenths: Vec<[u64; 5]>,
-}
-
-impl Series {
-    /// Counts `n` more of `what`, so long after the run began.
-    pub fn add(&mut self, what: Count, at: Duration, n: u64) {
-        let tenth = (at.as_millis() / 100).min(LONGEST as u128 * TENTHS as u128 - 1) as usize;
-        if self.tenths.len() <= tenth {
-            self.tenths.resize(tenth + 1, [0; 5]);
-        }
-        self.tenths[tenth][what as usize] += n;
-    }
-
-    /// The count in one second; 0 where nothing was counted.
-    pub fn at(&self, what: Count, second: usize) -> u64 {
-        self.sum(what, second..second + 1)
-    }
-
-    /// The count over these seconds.
-    pub fn sum(&self, what: Count, seconds: Range<usize>) -> u64 {
-        self.tenths(what, seconds.start * TENTHS..seconds.end.saturating_mul(TENTHS))
-    }
-
-    /// Seconds up to the last in which anything was counted.
-    pub fn len(&self) -> usize {
-        self.tenths.len().div_ceil(TENTHS)
-    }
-
-    /// Whether nothing was counted yet.
-    pub fn is_empty(&self) -> bool {
-        self.tenths.is_empty()
-    }
-
-    fn tenths(&self, what: Count, tenths: Range<usize>) -> u64 {
-        let end = tenths.end.min(self.tenths.len());
-        let counts = self.tenths.get(tenths.start..end).unwrap_or_default();
-        counts.iter().map(|counts| counts[what as usize]).sum()
-    }
-
-    /// The most that could have been answered in this time: what was asked for, or what the service can do.
-    fn achievable(&self, tenths: Range<usize>, capacity: f64) -> f64 {
-        let most = capacity * tenths.len() as f64 / TENTHS as f64;
-        (self.tenths(Count::Demand, tenths) as f64).min(most)
-    }
-
-    fn enough(&self, window: Range<usize>, capacity: f64) -> bool {
-        let achievable = self.achievable(window.clone(), capacity);
-        let short = achievable - self.tenths(Count::Good, window) as f64;
-        short <= (achievable * (1.0 - ENOUGH)).max(CHANCE * achievable.sqrt())
-    }
-
-    fn goodput(&self, seconds: Range<usize>, capacity: f64) -> f64 {
-        let seconds = seconds.start * TENTHS..seconds.end * TENTHS;
-        let achievable = self.achievable(seconds.clone(), capacity);
-        share(self.tenths(Count::Good, seconds) as f64, achievable).min(1.0)
-    }
-}
-
-/// When things happened, in whole seconds of the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timing {
-    /// The outage's first second.
-    pub outage_at: usize,
-    /// How many seconds it lasted.
-    pub outage_len: usize,
-    /// The run's end: the first second that was not observed.
-    pub end: usize,
-}
-
-impl Timing {
-    /// The first second after the outage.
-    pub fn outage_end(&self) -> usize {
-        self.outage_at.saturating_add(self.outage_len)
-    }
-}
+/// More than this share beyond what users asked for is load that retries keep up.
+const SUSTAINED: f64 = 0.05;
+/// Less than this share of a backlog gone within a glance is no progress: it would take five minutes and more.
+const PROGRESS: f64 = 0.05;
 
 /// Whether the users came back.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Verdict {
     /// They did, and stayed.
-    Recovered {
+    Healed {
         /// How long after the outage's end.
         after: Duration,
     },
-    /// They did not, or not for long enough to believe it.
-    StillDown {
+    /// They did not yet: the service works off a backlog, and gets on with it.
+    Draining {
+        /// When the backlog will be gone at this pace, counted from the outage's end.
+        eta: Duration,
+    },
+    /// The service works for those who wait, and so many users go without although it could serve them.
+    Sheds {
+        /// The share of users without an answer in the last 15 seconds, from 0 to 1.
+        share: f64,
+    },
+    /// The outage is over and what it left behind keeps itself alive: retries, or work for callers who have left.
+    Metastable {
         /// The share of what was achievable in the last 15 seconds, from 0 to 1.
         goodput: f64,
     },
+    /// It looks well, but not for long enough to believe it; or there was nobody to serve.
+    Unclear,
 }
 
 impl Verdict {
-    /// Judges a run against a service that can do `capacity` requests per second.
-    pub fn of(run: &Series, timing: Timing, capacity: f64) -> Self {
+    /// Judges a run against a service that can do `capacity` requests per second. Without a timeline nothing is known of
+    /// the backlog and of wasted work, and retries alone decide between metastable and shedding.
+    pub fn of(run: &Series, timing: Timing, capacity: f64, timeline: &Timeline) -> Self {
         let (from, end) = (timing.outage_end(), timing.end);
-        let down = || {
-            let last = end.saturating_sub(GLANCE).max(from);
-            Self::StillDown { goodput: run.goodput(last..end, capacity) }
-        };
         let (from_tenth, end_tenth) = (from * TENTHS, end * TENTHS);
         let watched = end_tenth.saturating_sub(from_tenth);
         let held = if watched < HELD { WINDOW } else { HELD };
         if watched < held || run.sum(Count::Demand, from..end) == 0 {
-            return down(); // nothing to see is not health
+            return Self::Unclear; // nothing to see is not health
         }
-        // From the first tenth on from which the windows of every further second agree.
-        let agree = |from: &usize| {
-            let mut windows = (*from..=end_tenth - WINDOW).step_by(TENTHS);
-            windows.all(|at| run.enough(at..at + WINDOW, capacity))
-        };
-        let Some(back) = (from_tenth..=end_tenth - held).find(agree) else { return down() };
-        let after = back - from_tenth;
-        Self::Recovered { after: Duration::from_millis(100) * after as u32 }
+        let last = end_tenth - WINDOW;
+        let enough = |at: usize| run.enough(at..at + WINDOW, capacity);
+        // From the first tenth on from which the windows of every further second agree: past the last that does not,
+        // among those that lie whole seconds apart.
+        let back = (0..TENTHS).filter_map(|offset| {
+            let mut windows = (from_tenth + offset..last + 1).step_by(TENTHS).rev();
+            let failed = windows.find(|&at| !enough(at));
+            let first = failed.map_or(from_tenth + offset, |at| at + TENTHS);
+            (first <= end_tenth - held).then_some(first)
+        });
+        if let Some(back) = back.min() {
+            let after = back - from_tenth;
+            return Self::Healed { after: Duration::from_millis(100) * after as u32 };
+        }
+        Self::unhealed(run, timing, capacity, timeline)
+    }
+
+    fn unhealed(run: &Series, timing: Timing, capacity: f64, timeline: &Timeline) -> Self {
+        let (from, end) = (timing.outage_end(), timing.end);
+        let glance = end.saturating_sub(GLANCE).max(from)..end;
+        if let Some(left) = timeline.drains_in(glance.clone()) {
+            return Self::Draining { eta: Duration::from_secs((end - from) as u64) + left };
+        }
+        let last = end * TENTHS;
+        if run.enough(last.saturating_sub(WINDOW)..last, capacity) {
+            return Self::Unclear;
+        }
+        let total = |what| run.sum(what, glance.clone()) as f64;
+        let demand = total(Count::Demand);
+        let retries = total(Count::Sent) > demand * (1.0 + SUSTAINED);
+        if retries || timeline.wasted(glance.clone()) > SUSTAINED {
+            return Self::Metastable { goodput: run.goodput(glance, capacity) };
+        }
+        Self::Sheds { share: 1.0 - share(total(Count::Good), demand).min(1.0) }
     }
 
     /// Whether the users came back within so many seconds.
     pub fn within(&self, seconds: u64) -> bool {
-        matches!(self, Self::Recovered { after } if *after <= Duration::from_secs(seconds))
+        matches!(self, Self::Healed { after } if *after <= Duration::from_secs(seconds))
+    }
+
+    /// Whether the users came back at all.
+    pub const fn healed(&self) -> bool {
+        matches!(self, Self::Healed { .. })
+    }
+
+    /// The word for it.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Healed { .. } => "healed",
+            Self::Draining { .. } => "draining",
+            Self::Sheds { .. } => "sheds",
+            Self::Metastable { .. } => "metastable",
+            Self::Unclear => "unclear",
+        }
     }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.as_str();
         match self {
-            Self::Recovered { after } => write!(f, "recovered in {} s", after.as_secs_f64()),
-            Self::StillDown { goodput } => {
-                write!(f, "still down: {:.0} % of achievable", goodput * 100.0)
-            }
+            Self::Healed { after } => write!(f, "{word} in {} s", after.as_secs_f64()),
+            Self::Draining { eta } => write!(f, "{word}, about {} s", eta.as_secs()),
+            Self::Sheds { share } => write!(f, "{word} {:.0} %", share * 100.0),
+            Self::Metastable { .. } | Self::Unclear => f.write_str(word),
         }
-    }
-}
-
-/// What the upstream did, over the whole run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Work {
-    /// Requests it completed.
-    pub served: u64,
-    /// Those among them whose caller had already gone.
-    pub wasted: u64,
-}
-
-/// What a run shows.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Summary {
-    /// Whether the users came back.
-    pub verdict: Verdict,
-    /// Attempts sent to the upstream per attempt received, from the outage's start on.
-    pub amplification: f64,
-    /// Attempts sent to the upstream per user's request, from the outage's start on.
-    pub attempts_per_user: f64,
-    /// The share of the upstream's work that nobody was waiting for any more.
-    pub wasted: f64,
-    /// The share of what was achievable after the outage that users got.
-    pub goodput_after: f64,
-    /// The share of attempts refused in the 15 seconds before the outage: the price in good times.
-    pub refused_before: f64,
-}
-
-impl Summary {
-    /// Sums up a run against a service that can do `capacity` requests per second.
-    pub fn of(run: &Series, timing: Timing, capacity: f64, work: Work) -> Self {
-        let total = |what, seconds: Range<usize>| run.sum(what, seconds) as f64;
-        let since = timing.outage_at..timing.end;
-        let before = timing.outage_at.saturating_sub(GLANCE)..timing.outage_at;
-        let sent = total(Count::Sent, since.clone());
-        Self {
-            verdict: Verdict::of(run, timing, capacity),
-            amplification: share(sent, total(Count::Received, since.clone())),
-            attempts_per_user: share(sent, total(Count::Demand, since)),
-            wasted: share(work.wasted as f64, work.served as f64),
-            goodput_after: run.goodput(timing.outage_end()..timing.end, capacity),
-            refused_before: share(
-                total(Count::Refused, before.clone()),
-                total(Count::Received, before),
-            ),
-        }
-    }
-}
-
-impl fmt::Display for Summary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}; amplification {:.2}, {:.2} attempts per user, {:.0} % of the work wasted",
-            self.verdict,
-            self.amplification,
-            self.attempts_per_user,
-            self.wasted * 100.0
-        )
     }
 }
 

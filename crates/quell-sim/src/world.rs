@@ -16,7 +16,7 @@ use crate::{
     agenda::Agenda,
     scenario::{Invalid, Scenario},
     slab::Key,
-    verdict::{Count, Series, Summary, Timing, Work},
+    verdict::{Count, Early, Moment, Observed, Series, Summary, Timing, Work},
 };
 
 /// Something that will happen.
@@ -105,6 +105,10 @@ pub struct Run {
     pub queueing: Queueing,
     /// What each of the services behind it did.
     pub below: Vec<Below>,
+    /// What users saw, and how it looked second by second.
+    pub observed: Observed,
+    /// When things happened; a run that was hopeless ended before its time.
+    pub timing: Timing,
     /// Events that were simulated.
     pub events: u64,
     /// The same seed gives the same hash, on every machine.
@@ -150,10 +154,22 @@ pub(crate) struct World {
     /// The first service, and those behind it.
     pub(crate) shops: Vec<Shop>,
     pub(crate) series: Series,
+    pub(crate) observed: Observed,
+    pub(crate) timing: Timing,
 }
 
 /// Runs a scenario to its end.
 pub fn run(scenario: &Scenario, seed: u64) -> Result<Run, Invalid> {
+    run_while(scenario, seed, Early::Never, &mut |_| {})
+}
+
+/// Runs a scenario until it is over or hopeless, and tells how many seconds of it are.
+pub fn run_while(
+    scenario: &Scenario,
+    seed: u64,
+    early: Early,
+    on_second: &mut dyn FnMut(usize),
+) -> Result<Run, Invalid> {
     scenario.check()?;
     let mut world = World {
         now: Time::ZERO,
@@ -162,9 +178,11 @@ pub fn run(scenario: &Scenario, seed: u64) -> Result<Run, Invalid> {
         hosts: Hosts::new(scenario, seed)?,
         shops: Shop::all(scenario, seed)?,
         series: Series::default(),
+        observed: Observed::default(),
+        timing: timing(scenario),
         scenario: scenario.clone(),
     };
-    let end = scenario.end();
+    let end = Time::ZERO + scenario.end();
     world.opens();
     for shop in 0..world.shops.len() as u16 {
         for (fault, outage) in (0..).zip(scenario.faults_of(shop.into())) {
@@ -182,13 +200,22 @@ pub fn run(scenario: &Scenario, seed: u64) -> Result<Run, Invalid> {
         }
     }
     while let Some((now, event)) = world.agenda.next() {
-        if now >= Time::ZERO + end {
+        if world.looks(now.min(end), early, on_second) || now >= end {
             break;
         }
         world.now = now;
         world.happens(event);
     }
-    Ok(world.judged(end))
+    Ok(world.judged())
+}
+
+fn timing(scenario: &Scenario) -> Timing {
+    let outage = scenario.outage;
+    Timing {
+        outage_at: outage.at.as_secs() as usize,
+        outage_len: outage.length.as_secs() as usize,
+        end: scenario.end().as_secs() as usize,
+    }
 }
 
 impl World {
@@ -226,21 +253,37 @@ impl World {
         self.series.add(what, self.now.since(Time::ZERO), 1);
     }
 
-    fn judged(self, end: Duration) -> Run {
-        let outage = self.scenario.outage;
-        let timing = Timing {
-            outage_at: outage.at.as_secs() as usize,
-            outage_len: outage.length.as_secs() as usize,
-            end: end.as_secs() as usize,
-        };
-        let work = self.shops[0].work;
+    /// Looks at itself at the end of every second up to `now`; answers whether there is nothing more to see. No event does
+    /// it, so that a run is the same whether or not anybody looks.
+    fn looks(&mut self, now: Time, early: Early, on_second: &mut dyn FnMut(usize)) -> bool {
+        loop {
+            let over = self.observed.seconds() + 1;
+            let at = Time::ZERO + Duration::from_secs(over as u64);
+            if at > now || over > self.timing.end {
+                return false;
+            }
+            let looks = Moment { backlog: self.shops[0].backlog(), ..self.hosts.look(at) };
+            self.observed.second_over(looks, self.shops[0].work);
+            on_second(over);
+            let capacity = self.scenario.service.capacity();
+            let timeline = &self.observed.timeline;
+            if early.stops(&self.series, self.timing, capacity, timeline, over) {
+                self.timing.end = over;
+                return true;
+            }
+        }
+    }
+
+    fn judged(self) -> Run {
+        let (timing, work) = (self.timing, self.shops[0].work);
         let capacity = self.scenario.service.capacity();
-        let summary = Summary::of(&self.series, timing, capacity, work);
+        let summary = Summary::of(&self.series, timing, capacity, work, &self.observed);
         let events = self.agenda.written();
         let hash = hash(&self.series, timing.end, [work.served, work.wasted, events]);
         let queueing = self.shops[0].queueing;
         let below = self.shops[1..].iter().map(Shop::below).collect();
-        Run { summary, series: self.series, work, queueing, below, events, hash }
+        let Self { series, observed, .. } = self;
+        Run { summary, series, work, queueing, below, observed, timing, events, hash }
     }
 }
 

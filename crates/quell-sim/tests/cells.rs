@@ -35,8 +35,8 @@ fn outage(kind: OutageKind, length: u64) -> Outage {
 
 fn recovery(summary: &Summary) -> Duration {
     match summary.verdict {
-        Verdict::Recovered { after } => after,
-        Verdict::StillDown { .. } => Duration::MAX,
+        Verdict::Healed { after } => after,
+        _ => Duration::MAX,
     }
 }
 

@@ -15,7 +15,9 @@ fn storm(kind: OutageKind, change: impl Fn(Scenario) -> Scenario) -> Run {
 }
 
 fn is_down(run: &Run) -> bool {
-    matches!(run.summary.verdict, Verdict::StillDown { goodput } if goodput < 0.5)
+    let verdict = run.summary.verdict;
+    matches!(verdict, Verdict::Metastable { .. } | Verdict::Draining { .. })
+        && run.summary.goodput_after < 0.5
 }
 
 #[test]

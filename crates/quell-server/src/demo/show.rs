@@ -14,7 +14,7 @@ use anyhow::{Context, ensure};
 use quell::core::Rng;
 use quell_sim::{
     Scenario,
-    verdict::{Count, Summary, Timing},
+    verdict::{Count, Observed, Summary, Timing},
 };
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
@@ -101,9 +101,10 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
-        let mut table = Table::new(&format!("after 10 s of outage ({}):", report.kind));
-        table.row("naive retries", &report.naive);
-        table.row("the same behind Quell", &report.front);
+        let heading = format!("after 10 s of outage ({}):", report.kind);
+        let mut table = Table::new(&heading, Figures::COLUMNS);
+        table.row("naive retries", report.naive.cells());
+        table.row("the same behind Quell", report.front.cells());
         print!("{table}");
     }
     Ok(ExitCode::from(u8::from(report.front.recovered_s.is_none())))
@@ -192,7 +193,9 @@ impl World {
         };
         let work = self.service.ledger().work();
         let capacity = scenario.service.capacity();
-        let mut summary = Summary::of(&self.tally.series(), timing, capacity, work);
+        // Inside a real service nobody looks: what is known is what its callers and its ledger counted.
+        let seen = Observed::default();
+        let mut summary = Summary::of(&self.tally.series(), timing, capacity, work, &seen);
         if self.gateway.is_none() {
             // Nobody stands between: it is the callers who send more than their users asked for.
             summary.amplification = summary.attempts_per_user;

@@ -24,6 +24,15 @@ pub const STORM: &str = include_str!("../../../quell-sim/scenarios/storm.toml");
 /// What the demo does, for the simulator.
 pub const DEMO: &str = include_str!("../../../quell-sim/scenarios/demo.toml");
 
+/// A scenario file that ships with Quell, by its name.
+pub fn shipped(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "storm" => STORM,
+        "demo" => DEMO,
+        _ => return None,
+    })
+}
+
 /// Why a text is not a scenario file: says where and what to write instead.
 #[derive(Debug, thiserror::Error)]
 pub enum Invalid {

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use quell_core::{Rng, backoff::Backoff, spec};
+use quell_core::{Rng, Time, backoff::Backoff, spec};
 
 use super::{arrivals::Arriving, quell::Whose};
 use crate::{
@@ -16,6 +16,8 @@ use crate::{
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct User {
     tries: u32,
+    /// When the user asked.
+    since: Time,
     /// How long it slept before this try.
     waited: Duration,
     /// How often the user has asked again.
@@ -73,7 +75,8 @@ impl World {
             if self.scenario.gateway.is_none() && user.tries == 0 {
                 self.count(Count::Received);
             }
-            self.tries(User { tries: user.tries + 1, call: None, ..user });
+            let since = if user.tries == 0 { self.now } else { user.since };
+            self.tries(User { tries: user.tries + 1, since, call: None, ..user });
         }
     }
 
@@ -97,13 +100,20 @@ impl World {
     /// An answer, from the service or from Quell.
     pub(crate) fn user_answered(&mut self, user: Key, reply: Reply) {
         if reply == Reply::Good {
-            if self.users.all.remove(user).is_some() {
-                self.count(Count::Good);
+            if let Some(user) = self.users.all.remove(user) {
+                self.observed.ended(user.tries, true);
+                self.user_served(user.since);
                 self.over(true, 0);
             }
         } else {
             self.fails(user);
         }
+    }
+
+    /// A user who asked then has the answer now.
+    pub(crate) fn user_served(&mut self, since: Time) {
+        self.count(Count::Good);
+        self.observed.answered(self.timing, since.since(Time::ZERO), self.now.since(since));
     }
 
     /// Patience ends: the caller closes its connection and tells nobody.
@@ -135,7 +145,10 @@ impl World {
                 let asleep = self.users.all.insert(User { waited, call: None, ..user });
                 self.agenda.at(self.now + waited, Event::Resends(asleep));
             }
-            _ => self.over(false, user.resubmitted),
+            _ => {
+                self.observed.ended(user.tries, false);
+                self.over(false, user.resubmitted);
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use quell_core::{
     Answer, Call, Finish, Input, Outcome, Policy, Rng, Step, Ticket, Time, Upstream, Wake,
+    breaker::State,
     credit::{Credit, Received, Retries, Role, Sends},
     spec::{self, UpstreamSpec},
 };
@@ -12,7 +13,7 @@ use quell_core::{
 use crate::{
     scenario::{Callers, Edge, Invalid, Scenario},
     slab::{Key, Slab},
-    verdict::Count,
+    verdict::{Count, Moment},
     world::{Event, Origin, Reply, World},
 };
 
@@ -161,6 +162,25 @@ impl Hosts {
         self.started
     }
 
+    /// How all hosts outside of the services look together.
+    pub(crate) fn look(&mut self, now: Time) -> Moment {
+        let mut moment = Moment::default();
+        let one = 1.0 / f64::from(self.outer.max(1));
+        for host in self.all.iter_mut().take(self.outer as usize) {
+            let seen = host.upstream.snapshot(now);
+            moment.budget = Some(moment.budget.unwrap_or(0.0) + seen.budget * one);
+            moment.open += if seen.breaker == State::Open { one } else { 0.0 };
+            moment.half_open += if seen.breaker == State::HalfOpen { one } else { 0.0 };
+            moment.in_flight += u64::from(seen.in_flight);
+            moment.ghosts += seen.ghosts as u64;
+            moment.queued += seen.queued as u64;
+            if seen.limit < u32::MAX {
+                moment.limit = Some(moment.limit.unwrap_or(0) + u64::from(seen.limit));
+            }
+        }
+        moment
+    }
+
     pub(crate) fn waits(&mut self, call: Key, slot: u8, attempt: u16) -> bool {
         self.calls.get(call).is_some_and(|call| call.open[usize::from(slot)] == Some(attempt))
     }
@@ -213,6 +233,9 @@ impl World {
         self.hangs_up(call, &running);
         let host = &mut self.hosts.all[running.host as usize];
         host.seats.retain(|(_, key)| *key != call);
+        if !matches!(running.whose, Whose::Job { .. }) {
+            self.observed.ended(running.call.attempts(), false);
+        }
         let mut wake = Vec::new();
         running.call.abandon(self.now, &mut host.upstream, &mut wake);
         self.wake(running.host, wake);
@@ -323,13 +346,16 @@ impl World {
         self.hangs_up(key, &running);
         let good = finish.reason.is_none();
         let outside = !matches!(running.whose, Whose::Job { .. });
+        if outside {
+            self.observed.ended(finish.attempts, good);
+        }
         if outside && finish.answer == Answer::Refusal {
             self.count(Count::Refused);
         }
         match running.whose {
             Whose::Own { resubmitted } => {
                 if good {
-                    self.count(Count::Good);
+                    self.user_served(running.call.since());
                 }
                 self.over(good, resubmitted);
             }

@@ -175,6 +175,11 @@ impl Shop {
         })
     }
 
+    /// Requests that wait for a worker.
+    pub(crate) fn backlog(&self) -> u64 {
+        self.queue.len() as u64
+    }
+
     pub(crate) fn below(&self) -> Below {
         Below { sent: self.sent, work: self.work, queueing: self.queueing }
     }

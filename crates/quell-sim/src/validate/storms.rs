@@ -6,7 +6,7 @@ use super::{Row, Size, retries::budgeted, run, steady};
 use crate::{
     Run, Scenario,
     scenario::{Arrivals, Callers, Curve, Invalid, Outage, OutageKind, Service},
-    verdict::{Count, Verdict},
+    verdict::Count,
 };
 
 const HOTOS: &str = "Bronson et al., HotOS 2021";
@@ -36,7 +36,7 @@ fn stalled(load: f64, service: Service, attempts: u32, length: u64, watch: u64) 
 }
 
 fn healed(run: &Run) -> bool {
-    matches!(run.summary.verdict, Verdict::Recovered { .. })
+    run.summary.verdict.healed()
 }
 
 fn hotos() -> Result<Vec<Row>, Invalid> {

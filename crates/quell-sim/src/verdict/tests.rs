@@ -21,17 +21,17 @@ fn spread(run: &mut Series, what: Count, second: usize, n: u64) {
     }
 }
 
-fn recovered(tenths: u32) -> Verdict {
-    Verdict::Recovered { after: Duration::from_millis(100) * tenths }
+fn healed(tenths: u32) -> Verdict {
+    Verdict::Healed { after: Duration::from_millis(100) * tenths }
 }
 
 fn judged(demand: u64, good: impl Fn(usize) -> u64) -> Verdict {
-    Verdict::of(&run(demand, good), TIMING, 1_200.0)
+    Verdict::of(&run(demand, good), TIMING, 1_200.0, &Timeline::default())
 }
 
 #[test]
 fn health_from_the_first_second_on_is_recovery_in_no_time() {
-    assert_eq!(judged(1_000, |_| 1_000), recovered(0));
+    assert_eq!(judged(1_000, |_| 1_000), healed(0));
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn recovery_is_counted_from_the_first_second_that_all_later_windows_agree_on() {
     for k in 1..=15 {
         let verdict = judged(1_000, |s| if s < 20 + k as usize { 0 } else { 1_000 });
         // The first window may miss 5 % of five seconds: two tenths of a second.
-        assert_eq!(verdict, recovered(10 * k as u32 - 2));
+        assert_eq!(verdict, healed(10 * k as u32 - 2));
         assert!(verdict.within(k));
         assert!(!verdict.within(k - 1));
     }
@@ -48,16 +48,16 @@ fn recovery_is_counted_from_the_first_second_that_all_later_windows_agree_on() {
 #[test]
 fn a_recovery_too_late_to_be_watched_for_25_seconds_is_not_believed() {
     let verdict = judged(1_000, |s| if s < 36 { 0 } else { 1_000 });
-    assert_eq!(verdict, Verdict::StillDown { goodput: 1.0 });
+    assert_eq!(verdict, Verdict::Unclear);
 }
 
 #[test]
 fn a_dip_in_the_middle_spoils_the_recovery_before_it() {
     // A bit more than a quarter of one second is 5 % of any window around it; a bit less is not.
     let verdict = judged(1_000, |s| if s == 30 { 740 } else { 1_000 });
-    assert_eq!(verdict, recovered(101));
+    assert_eq!(verdict, healed(101));
     let verdict = judged(1_000, |s| if s == 30 { 760 } else { 1_000 });
-    assert_eq!(verdict, recovered(0));
+    assert_eq!(verdict, healed(0));
 }
 
 #[test]
@@ -72,16 +72,21 @@ fn windows_of_many_requests_need_exactly_95_percent() {
 fn demand_above_capacity_is_measured_against_capacity() {
     assert!(judged(3_000, |_| 1_150).within(0));
     let verdict = judged(3_000, |_| 600);
-    assert_eq!(verdict, Verdict::StillDown { goodput: 0.5 });
-    assert_eq!(verdict.to_string(), "still down: 50 % of achievable");
+    assert_eq!(verdict, Verdict::Sheds { share: 0.8 });
+    assert_eq!(verdict.to_string(), "sheds 80 %");
 }
 
 #[test]
 fn chance_at_20_requests_a_second_is_tolerated_and_a_loss_of_a_fifth_is_not() {
-    let healthy = |seed: &u64| Verdict::of(&poisson(*seed, 1.0), TIMING, 30.0) == recovered(0);
+    let healthy = |seed: &u64| {
+        Verdict::of(&poisson(*seed, 1.0), TIMING, 30.0, &Timeline::default()) == healed(0)
+    };
     assert!((1..=300).filter(healthy).count() >= 294);
     for seed in 1..=300 {
-        assert!(!Verdict::of(&poisson(seed, 0.8), TIMING, 30.0).within(10), "seed {seed}");
+        assert!(
+            !Verdict::of(&poisson(seed, 0.8), TIMING, 30.0, &Timeline::default()).within(10),
+            "seed {seed}"
+        );
     }
 }
 
@@ -110,7 +115,8 @@ fn poisson(seed: u64, answered: f64) -> Series {
 #[test]
 fn a_short_run_is_judged_by_the_windows_it_has_and_none_is_no_health() {
     let healthy = run(1_000, |_| 1_000);
-    let until = |end| Verdict::of(&healthy, Timing { end, ..TIMING }, 1_200.0);
+    let until =
+        |end| Verdict::of(&healthy, Timing { end, ..TIMING }, 1_200.0, &Timeline::default());
     assert!(until(25).within(0));
     assert!(!until(24).within(0));
     assert!(!until(20).within(0));
@@ -118,8 +124,8 @@ fn a_short_run_is_judged_by_the_windows_it_has_and_none_is_no_health() {
 }
 
 #[test]
-fn a_run_without_users_has_not_recovered() {
-    assert_eq!(judged(0, |_| 0), Verdict::StillDown { goodput: 0.0 });
+fn a_run_without_users_has_not_healed() {
+    assert_eq!(judged(0, |_| 0), Verdict::Unclear);
 }
 
 #[test]
@@ -131,8 +137,9 @@ fn the_summary_counts_from_the_outage_on_and_the_refusals_before_it() {
         spread(&mut run, Count::Sent, second, if storm { 440 } else { 95 });
         spread(&mut run, Count::Refused, second, if storm { 0 } else { 5 });
     }
-    let summary = Summary::of(&run, TIMING, 120.0, Work { served: 1_000, wasted: 250 });
-    assert_eq!(summary.verdict, recovered(0));
+    let summary =
+        Summary::of(&run, TIMING, 120.0, Work { served: 1_000, wasted: 250 }, &Observed::default());
+    assert_eq!(summary.verdict, healed(0));
     assert_eq!(summary.amplification, 1.1);
     assert_eq!(summary.attempts_per_user, 4.4);
     assert_eq!(summary.wasted, 0.25);
@@ -140,7 +147,7 @@ fn the_summary_counts_from_the_outage_on_and_the_refusals_before_it() {
     assert_eq!(summary.refused_before, 0.05);
     assert_eq!(
         summary.to_string(),
-        "recovered in 0 s; amplification 1.10, 4.40 attempts per user, 25 % of the work wasted"
+        "healed in 0 s; amplification 1.10, 4.40 attempts per user, 25 % of the work wasted"
     );
 }
 
@@ -149,4 +156,70 @@ fn a_second_beyond_all_bounds_costs_no_more_memory_than_the_longest_run() {
     let mut run = Series::default();
     run.add(Count::Demand, Duration::MAX, 1);
     assert_eq!(run.len(), LONGEST);
+}
+
+/// A run in which nobody is served after the outage, `sent` attempts per second reach the service, and its backlog and
+/// wasted work are as given.
+fn down(sent: u64, backlog: impl Fn(usize) -> u64, wasted: u64) -> (Series, Timeline) {
+    let mut run = run(1_000, |second| if second < 10 { 1_000 } else { 0 });
+    let mut timeline = Timeline::default();
+    for second in 0..TIMING.end {
+        spread(&mut run, Count::Sent, second, sent);
+        timeline.push(Moment {
+            backlog: backlog(second),
+            served: 1_000,
+            wasted,
+            ..Moment::default()
+        });
+    }
+    (run, timeline)
+}
+
+fn verdict_of((run, timeline): &(Series, Timeline)) -> Verdict {
+    Verdict::of(run, TIMING, 1_200.0, timeline)
+}
+
+#[test]
+fn a_backlog_that_falls_is_draining_until_it_is_gone_at_that_pace() {
+    // At the end 40 seconds after the outage 20,000 wait, and 500 fewer each second.
+    let falling = down(1_000, |second| 20_000 + 500 * (59 - second as u64), 1_000);
+    let verdict = verdict_of(&falling);
+    assert_eq!(verdict, Verdict::Draining { eta: Duration::from_secs(80) });
+    assert_eq!(verdict.to_string(), "draining, about 80 s");
+}
+
+#[test]
+fn a_backlog_that_stays_or_hardly_falls_is_metastable_where_work_is_wasted_or_retries_add_load() {
+    let metastable = Verdict::Metastable { goodput: 0.0 };
+    assert_eq!(verdict_of(&down(1_000, |_| 50_000, 1_000)), metastable);
+    assert_eq!(verdict_of(&down(1_000, |second| 50_000 - second as u64, 1_000)), metastable);
+    assert_eq!(verdict_of(&down(4_000, |_| 0, 0)), metastable);
+    assert_eq!(verdict_of(&down(1_060, |_| 0, 0)), metastable);
+}
+
+#[test]
+fn users_who_go_without_although_nothing_is_wasted_are_shed() {
+    assert_eq!(verdict_of(&down(1_000, |_| 0, 0)), Verdict::Sheds { share: 1.0 });
+    assert_eq!(verdict_of(&down(0, |_| 3, 49)), Verdict::Sheds { share: 1.0 });
+}
+
+#[test]
+fn a_run_is_hopeless_after_a_minute_of_full_load_for_nothing_and_not_before() {
+    let timing = Timing { outage_at: 0, outage_len: 10, end: 600 };
+    let ends = |sent: u64, good: fn(usize) -> u64, backlog: fn(usize) -> u64| {
+        let (mut run, mut timeline) = (Series::default(), Timeline::default());
+        (1..=timing.end).find(|&over| {
+            spread(&mut run, Count::Demand, over - 1, 1_000);
+            spread(&mut run, Count::Sent, over - 1, sent);
+            spread(&mut run, Count::Good, over - 1, good(over - 1));
+            timeline.push(Moment { backlog: backlog(over - 1), ..Moment::default() });
+            Early::Hopeless.stops(&run, timing, 1_200.0, &timeline, over)
+        })
+    };
+    assert_eq!(ends(4_000, |_| 0, |second| 1_000 * second as u64), Some(70));
+    // Now and then somebody is served, the backlog falls, or less is sent than the service can do: there is hope.
+    assert_eq!(ends(4_000, |second| if second % 60 == 9 { 60 } else { 0 }, |_| 9), None);
+    assert_eq!(ends(4_000, |_| 0, |second| 1_000_000 - second as u64), None);
+    assert_eq!(ends(1_000, |_| 0, |_| 9), None);
+    assert!(!Early::Never.stops(&Series::default(), timing, 1.0, &Timeline::default(), 600));
 }

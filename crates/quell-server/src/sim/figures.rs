@@ -1,0 +1,172 @@
+//! Everything a run came to, for machines.
+
+use std::time::Duration;
+
+use quell_sim::{
+    Run,
+    verdict::{Count, Moment, Phase},
+};
+use serde::Serialize;
+
+use super::runs::Spread;
+use crate::table::Figures;
+
+/// Before the outage, during it, or after it.
+#[derive(Debug, Serialize)]
+struct Part {
+    goodput: f64,
+    amplification: f64,
+    attempts_per_user: f64,
+    wasted: f64,
+    refused: f64,
+    p50_ms: Option<f64>,
+    p99_ms: Option<f64>,
+}
+
+impl From<Phase> for Part {
+    fn from(phase: Phase) -> Self {
+        Self {
+            goodput: phase.goodput,
+            amplification: phase.amplification,
+            attempts_per_user: phase.attempts_per_user,
+            wasted: phase.wasted,
+            refused: phase.refused,
+            p50_ms: phase.p50.map(millis),
+            p99_ms: phase.p99.map(millis),
+        }
+    }
+}
+
+/// One figure per second of each kind.
+#[derive(Debug, Serialize)]
+struct Timeline {
+    demand: Vec<u64>,
+    good: Vec<u64>,
+    received: Vec<u64>,
+    sent: Vec<u64>,
+    refused: Vec<u64>,
+    budget: Vec<Option<f64>>,
+    breaker_open: Vec<f64>,
+    breaker_half_open: Vec<f64>,
+    in_flight: Vec<u64>,
+    limit: Vec<Option<u64>>,
+    ghosts: Vec<u64>,
+    queued: Vec<u64>,
+    backlog: Vec<u64>,
+    served: Vec<u64>,
+    wasted: Vec<u64>,
+    p50_ms: Vec<Option<f64>>,
+    p99_ms: Vec<Option<f64>>,
+}
+
+impl From<&Run> for Timeline {
+    fn from(run: &Run) -> Self {
+        fn all<T>(run: &Run, of: impl Fn(&Moment) -> T) -> Vec<T> {
+            run.observed.timeline.moments().iter().map(of).collect()
+        }
+        let counts = |what| (0..run.timing.end).map(|second| run.series.at(what, second)).collect();
+        Self {
+            demand: counts(Count::Demand),
+            good: counts(Count::Good),
+            received: counts(Count::Received),
+            sent: counts(Count::Sent),
+            refused: counts(Count::Refused),
+            budget: all(run, |moment| moment.budget),
+            breaker_open: all(run, |moment| moment.open),
+            breaker_half_open: all(run, |moment| moment.half_open),
+            in_flight: all(run, |moment| moment.in_flight),
+            limit: all(run, |moment| moment.limit),
+            ghosts: all(run, |moment| moment.ghosts),
+            queued: all(run, |moment| moment.queued),
+            backlog: all(run, |moment| moment.backlog),
+            served: all(run, |moment| moment.served),
+            wasted: all(run, |moment| moment.wasted),
+            p50_ms: all(run, |moment| moment.p50.map(millis)),
+            p99_ms: all(run, |moment| moment.p99.map(millis)),
+        }
+    }
+}
+
+/// One run.
+#[derive(Debug, Serialize)]
+pub(super) struct Row<'a> {
+    pub(super) scenario: &'a str,
+    pub(super) kind: &'static str,
+    pub(super) against: &'static str,
+    pub(super) seed: u64,
+    pub(super) w_rho: f64,
+    #[serde(flatten)]
+    figures: Figures,
+    retries_useful: Option<f64>,
+    before: Part,
+    during: Part,
+    after: Part,
+    stopped_at_s: usize,
+    timeline: Timeline,
+    events: u64,
+    hash: String,
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn of(
+        (scenario, kind, against): (&'a str, &'static str, &'static str),
+        (seed, w_rho): (u64, f64),
+        run: &Run,
+    ) -> Self {
+        let [before, during, after] = run.summary.phases.map(Part::from);
+        Self {
+            scenario,
+            kind,
+            against,
+            seed,
+            w_rho,
+            figures: Figures::from(&run.summary),
+            retries_useful: run.summary.retries_useful,
+            before,
+            during,
+            after,
+            stopped_at_s: run.timing.end,
+            timeline: Timeline::from(run),
+            events: run.events,
+            hash: format!("{:016x}", run.hash),
+        }
+    }
+}
+
+/// The runs of one scenario and policy over all seeds.
+#[derive(Debug, Serialize)]
+pub(super) struct OverSeeds<'a> {
+    pub(super) scenario: &'a str,
+    pub(super) against: &'static str,
+    pub(super) seeds: usize,
+    pub(super) healed: usize,
+    pub(super) recovered_s: Option<Spread>,
+    pub(super) amplification: Option<Spread>,
+    pub(super) attempts_per_user: Option<Spread>,
+    pub(super) wasted: Option<Spread>,
+    pub(super) goodput_after: Option<Spread>,
+    pub(super) p99_after_ms: Option<Spread>,
+}
+
+impl<'a> OverSeeds<'a> {
+    pub(super) fn of(scenario: &'a str, against: &'static str, runs: &[Run]) -> Self {
+        let all: Vec<_> = runs.iter().map(|run| (Figures::from(&run.summary), run)).collect();
+        let spread = |of: &dyn Fn(&(Figures, &Run)) -> Option<f64>| Spread::of(all.iter().map(of));
+        Self {
+            scenario,
+            against,
+            seeds: runs.len(),
+            healed: runs.iter().filter(|run| run.summary.verdict.healed()).count(),
+            recovered_s: spread(&|(figures, _)| figures.recovered_s),
+            amplification: spread(&|(figures, _)| Some(figures.amplification)),
+            attempts_per_user: spread(&|(figures, _)| Some(figures.attempts_per_user)),
+            wasted: spread(&|(figures, _)| Some(figures.wasted)),
+            goodput_after: spread(&|(figures, _)| Some(figures.goodput_after)),
+            p99_after_ms: spread(&|(_, run)| run.summary.phases[2].p99.map(millis)),
+        }
+    }
+}
+
+pub(super) fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

@@ -1,0 +1,195 @@
+//! Runs: many scenarios and seeds on all cores.
+//!
+//! **Why.** One seed is an anecdote. Several say how much of a figure is chance, and they cost no more time than there are
+//! cores to share them.
+//!
+//! **How.** Threads take the next job that nobody has, and put its result where the job was: what comes out is the same for
+//! any number of threads. The simulator itself knows of no thread.
+
+use std::{
+    io::IsTerminal,
+    num::NonZeroUsize,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use parking_lot::Mutex;
+use quell_sim::{Run, Scenario, verdict::Early};
+use serde::Serialize;
+
+/// From this watch on a hopeless run ends early unless told otherwise.
+const LONG: u64 = 600;
+
+/// What all simulations of the command have in common.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct How {
+    /// The same seed gives the same result, on every machine
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How many seeds to run, from --seed on; shows medians and how far the seeds lie apart
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seeds: NonZeroUsize,
+    /// Threads to run on; one per core if not given, and the same result for any number
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// Whether a hopeless run may end early; `auto` means: where more than ten minutes are watched
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
+    pub(crate) early: When,
+}
+
+/// Whether a hopeless run may end early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum When {
+    /// If it is long.
+    Auto,
+    /// Yes.
+    Always,
+    /// No.
+    Never,
+}
+
+impl How {
+    fn early(&self, scenario: &Scenario) -> Early {
+        match self.early {
+            When::Never => Early::Never,
+            When::Auto if scenario.watch.as_secs() <= LONG => Early::Never,
+            When::Auto | When::Always => Early::Hopeless,
+        }
+    }
+
+    /// For the last line.
+    pub(crate) fn says(&self) -> String {
+        match self.seeds.get() as u64 {
+            1 => format!("seed {}", self.seed),
+            n => format!("seeds {} to {}", self.seed, self.seed.wrapping_add(n - 1)),
+        }
+    }
+
+    /// The seeds.
+    pub(crate) fn seeds(&self) -> impl Iterator<Item = u64> + Clone + use<> {
+        let first = self.seed;
+        (0..self.seeds.get() as u64).map(move |i| first.wrapping_add(i))
+    }
+
+    /// Runs every scenario with every seed: for each scenario its runs, in the order of the seeds.
+    pub(crate) fn run(&self, scenarios: &[Scenario]) -> anyhow::Result<Vec<Vec<Run>>> {
+        let jobs: Vec<_> = scenarios
+            .iter()
+            .flat_map(|scenario| self.seeds().map(move |seed| (scenario, seed)))
+            .collect();
+        let bar = bar(jobs.iter().map(|(scenario, _)| seconds(scenario)).sum());
+        let runs = self.each(&jobs, |&(scenario, seed)| {
+            let mut told = 0;
+            let run = quell_sim::run_while(scenario, seed, self.early(scenario), &mut |second| {
+                told = second as u64;
+                bar.inc(1);
+            });
+            bar.inc(seconds(scenario).saturating_sub(told));
+            run
+        });
+        bar.finish_and_clear();
+        let mut runs = runs.into_iter();
+        scenarios
+            .iter()
+            .map(|_| Ok(runs.by_ref().take(self.seeds.get()).collect::<Result<_, _>>()?))
+            .collect()
+    }
+
+    /// Does all jobs on all threads, in any order; results come in the jobs' order.
+    fn each<J: Sync, R: Send>(&self, jobs: &[J], does: impl Fn(&J) -> R + Sync) -> Vec<R> {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = self.threads.map_or_else(cores, usize::from);
+        let next = AtomicUsize::new(0);
+        let results: Vec<_> = jobs.iter().map(|_| Mutex::new(None)).collect();
+        std::thread::scope(|scope| {
+            for _ in 0..threads.min(jobs.len()) {
+                scope.spawn(|| {
+                    let mine = || {
+                        let i = next.fetch_add(1, Ordering::Relaxed);
+                        Some((jobs.get(i)?, results.get(i)?))
+                    };
+                    while let Some((job, result)) = mine() {
+                        *result.lock() = Some(does(job));
+                    }
+                });
+            }
+        });
+        results.into_iter().filter_map(Mutex::into_inner).collect()
+    }
+}
+
+/// Simulated seconds of a run.
+fn seconds(scenario: &Scenario) -> u64 {
+    (scenario.outage.at + scenario.outage.length + scenario.watch).as_secs()
+}
+
+/// A bar over simulated seconds, for people who wait; nobody sees it in a file or a pipe.
+fn bar(seconds: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(seconds), ProgressDrawTarget::hidden());
+    if std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+        let style = ProgressStyle::with_template(
+            "{bar:32} {human_pos} of {human_len} simulated seconds, {eta} left",
+        );
+        if let Ok(style) = style {
+            bar.set_style(style.progress_chars("█▌░"));
+        }
+    }
+    bar
+}
+
+/// A figure over several seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Spread {
+    /// Half of the seeds are at or below it.
+    pub(crate) median: f64,
+    /// One seed in twenty is below it; below twenty seeds, the lowest.
+    pub(crate) low: f64,
+    /// One seed in twenty is above it; below twenty seeds, the highest.
+    pub(crate) high: f64,
+}
+
+impl Spread {
+    /// Of these figures; `None` if there are none, or if half of them or more are not there.
+    pub(crate) fn of(figures: impl IntoIterator<Item = Option<f64>>) -> Option<Self> {
+        let mut all: Vec<_> =
+            figures.into_iter().map(|figure| figure.unwrap_or(f64::INFINITY)).collect();
+        all.sort_by(f64::total_cmp);
+        let at = |share: f64| all.get(((all.len() as f64 - 1.0) * share).round() as usize).copied();
+        let tail = if all.len() < 20 { 0.0 } else { 0.05 };
+        let (median, low, high) = (at(0.5)?, at(tail)?, at(1.0 - tail)?);
+        median.is_finite().then_some(Self { median, low, high })
+    }
+
+    /// For people, with so many digits.
+    pub(crate) fn says(&self, digits: usize) -> String {
+        let Self { median, low, high } = self;
+        if low == high {
+            return format!("{median:.digits$}");
+        }
+        let high = if high.is_finite() { format!("{high:.digits$}") } else { "∞".to_owned() };
+        format!("{median:.digits$} [{low:.digits$}, {high}]")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_is_the_median_and_the_ends_without_what_is_rare() {
+        let few = Spread::of([3.0, 1.0, 2.0].map(Some)).unwrap();
+        assert_eq!((few.median, few.low, few.high), (2.0, 1.0, 3.0));
+        let many = Spread::of((0..=100).map(|i| Some(f64::from(i)))).unwrap();
+        assert_eq!((many.median, many.low, many.high), (50.0, 5.0, 95.0));
+        assert_eq!(few.says(1), "2.0 [1.0, 3.0]");
+        assert_eq!(Spread::of([Some(1.0)]).unwrap().says(0), "1");
+    }
+
+    #[test]
+    fn what_never_happens_in_half_of_the_seeds_has_no_median() {
+        assert_eq!(Spread::of([]), None);
+        assert_eq!(Spread::of([Some(1.0), None, None]), None);
+        assert_eq!(Spread::of([Some(1.0), Some(1.0), None]).unwrap().says(1), "1.0 [1.0, ∞]");
+    }
+}

@@ -1,0 +1,48 @@
+//! Sparklines: a course of things in one line of text.
+
+use std::io::IsTerminal;
+
+const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const PLAIN: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
+
+/// How to draw for whoever reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ink {
+    /// A terminal that shows blocks and colours.
+    Rich,
+    /// A file, a pipe, or somebody who asked for plain text with `NO_COLOR`.
+    Plain,
+}
+
+impl Ink {
+    /// As standard output takes it.
+    pub(crate) fn of_stdout() -> Self {
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        if std::io::stdout().is_terminal() && !plain { Self::Rich } else { Self::Plain }
+    }
+
+    /// Shares from 0 to 1 over time, in `width` characters: each shows the mean of its part.
+    pub(crate) fn line(self, shares: &[f64], width: usize) -> String {
+        let levels = if self == Self::Rich { BLOCKS } else { PLAIN };
+        let width = width.min(shares.len());
+        let level = |i: usize| {
+            let part = &shares[i * shares.len() / width..(i + 1) * shares.len() / width];
+            let mean = part.iter().sum::<f64>() / part.len().max(1) as f64;
+            levels[((mean * 8.0) as usize).min(7)]
+        };
+        (0..width).map(level).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_shows_every_part_at_its_height() {
+        assert_eq!(Ink::Rich.line(&[0.0, 0.0, 0.5, 1.0], 4), "▁▁▅█");
+        assert_eq!(Ink::Plain.line(&[0.0, 0.0, 0.5, 1.0], 2), "_*");
+        assert_eq!(Ink::Plain.line(&[2.0], 9), "#");
+        assert_eq!(Ink::Plain.line(&[], 9), "");
+    }
+}

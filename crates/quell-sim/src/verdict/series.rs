@@ -1,0 +1,114 @@
+//! Series: what was counted when.
+
+use core::{ops::Range, time::Duration};
+
+use super::share;
+
+/// Counts are kept by the tenth of a second.
+pub(super) const TENTHS: usize = 10;
+/// The share of what was achievable that every window must get.
+const ENOUGH: f64 = 0.95;
+/// How far chance may carry a window of few requests, in standard deviations of its count.
+const CHANCE: f64 = 1.0;
+/// Seconds a series can hold; whatever comes later counts in the last one.
+pub(crate) const LONGEST: usize = 100_000;
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Count {
+    /// A user's request began; resends of it do not count again.
+    Demand,
+    /// A user got a good answer while still waiting for it.
+    Good,
+    /// A caller made an attempt: the first of a user's request or a resend.
+    Received,
+    /// An attempt reached the upstream.
+    Sent,
+    /// An attempt was refused on the way, so that it did not reach the upstream.
+    Refused,
+}
+
+impl Count {
+    /// All that is counted.
+    pub const ALL: [Self; 5] =
+        [Self::Demand, Self::Good, Self::Received, Self::Sent, Self::Refused];
+}
+
+/// Counts of a run over time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Series {
+    tenths: Vec<[u64; 5]>,
+}
+
+impl Series {
+    /// Counts `n` more of `what`, so long after the run began.
+    pub fn add(&mut self, what: Count, at: Duration, n: u64) {
+        let tenth = (at.as_millis() / 100).min(LONGEST as u128 * TENTHS as u128 - 1) as usize;
+        if self.tenths.len() <= tenth {
+            self.tenths.resize(tenth + 1, [0; 5]);
+        }
+        self.tenths[tenth][what as usize] += n;
+    }
+
+    /// The count in one second; 0 where nothing was counted.
+    pub fn at(&self, what: Count, second: usize) -> u64 {
+        self.sum(what, second..second + 1)
+    }
+
+    /// The count over these seconds.
+    pub fn sum(&self, what: Count, seconds: Range<usize>) -> u64 {
+        self.tenths(what, seconds.start * TENTHS..seconds.end.saturating_mul(TENTHS))
+    }
+
+    /// Seconds up to the last in which anything was counted.
+    pub fn len(&self) -> usize {
+        self.tenths.len().div_ceil(TENTHS)
+    }
+
+    /// Whether nothing was counted yet.
+    pub fn is_empty(&self) -> bool {
+        self.tenths.is_empty()
+    }
+
+    pub(super) fn tenths(&self, what: Count, tenths: Range<usize>) -> u64 {
+        let end = tenths.end.min(self.tenths.len());
+        let counts = self.tenths.get(tenths.start..end).unwrap_or_default();
+        counts.iter().map(|counts| counts[what as usize]).sum()
+    }
+
+    /// The most that could have been answered in this time: what was asked for, or what the service can do.
+    pub(super) fn achievable(&self, tenths: Range<usize>, capacity: f64) -> f64 {
+        let most = capacity * tenths.len() as f64 / TENTHS as f64;
+        (self.tenths(Count::Demand, tenths) as f64).min(most)
+    }
+
+    pub(super) fn enough(&self, window: Range<usize>, capacity: f64) -> bool {
+        let achievable = self.achievable(window.clone(), capacity);
+        let short = achievable - self.tenths(Count::Good, window) as f64;
+        short <= (achievable * (1.0 - ENOUGH)).max(CHANCE * achievable.sqrt())
+    }
+
+    pub(super) fn goodput(&self, seconds: Range<usize>, capacity: f64) -> f64 {
+        let seconds = seconds.start * TENTHS..seconds.end * TENTHS;
+        let achievable = self.achievable(seconds.clone(), capacity);
+        share(self.tenths(Count::Good, seconds) as f64, achievable).min(1.0)
+    }
+}
+
+/// When things happened, in whole seconds of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// The outage's first second.
+    pub outage_at: usize,
+    /// How many seconds it lasted.
+    pub outage_len: usize,
+    /// The run's end: the first second that was not observed.
+    pub end: usize,
+}
+
+impl Timing {
+    /// The first second after the outage.
+    pub fn outage_end(&self) -> usize {
+        self.outage_at.saturating_add(self.outage_len)
+    }
+}
