@@ -76,6 +76,19 @@ pub fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
+/// A number without fractions, its thousands apart.
+pub fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// A heading, column names and rows. The first two columns read from the left, the others are figures.
 #[derive(Debug, Default)]
 pub struct Table {
@@ -122,6 +135,14 @@ impl fmt::Display for Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!(
+            [0.0, 999.6, 12_000.0, 1e6].map(thousands),
+            ["0", "1,000", "12,000", "1,000,000"]
+        );
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell_and_figures_stand_on_the_right() {

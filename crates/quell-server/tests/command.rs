@@ -68,7 +68,7 @@ fn a_scenario_of_ones_own_is_read_from_its_file_and_shown_as_a_table() {
     std::fs::remove_file(&file).unwrap();
     let table = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(table.contains("mine: 100/s, capacity 120/s"), "{table}");
+    assert!(table.contains("mine: load 100/s, capacity 120/s"), "{table}");
     let line = |label: &str| table.lines().find(|line| line.contains(label)).unwrap().to_owned();
     assert!(line("naive retries").contains("metastable"), "{table}");
     assert!(line("Quell in front").contains("healed in"), "{table}");

@@ -2,6 +2,7 @@
 
 mod figures;
 pub mod file;
+mod report;
 mod runs;
 mod spark;
 pub mod validate;
@@ -18,7 +19,7 @@ use self::{
     runs::{How, Spread},
     spark::Ink,
 };
-use crate::table::{Table, percent};
+use crate::table::{Table, percent, thousands};
 
 /// Characters of a sparkline.
 const SPARK: usize = 32;
@@ -40,6 +41,9 @@ pub struct Args {
     /// Print one JSON document instead of a table, with every figure of every run by the second
     #[arg(long)]
     json: bool,
+    /// Write one HTML file with charts of it all
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -93,6 +97,16 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         print(&jobs, Ink::of_stdout());
         println!("{}, result {hash:016x}", args.how.says());
     }
+    if let Some(path) = &args.report {
+        let mut page = report::Page::new(
+            &format!("Outage report: {}", args.scenario.display()),
+            "Callers and services are simulated; every decision of Quell is made by the code that runs in production. \
+             The outage is shaded.",
+        );
+        page.jobs(&jobs);
+        let html = page.html(&format!("quell sim, {}, result {hash:016x}", args.how.says()));
+        std::fs::write(path, html).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -137,8 +151,25 @@ impl Job<'_> {
         how.seeds().zip(&self.runs).map(move |(seed, run)| Row::of(name, (seed, w_rho), run))
     }
 
+    fn capacity(&self) -> f64 {
+        self.plan.faced_by(self.who).service.capacity()
+    }
+
+    fn over_seeds(&self) -> OverSeeds<'_> {
+        OverSeeds::of(&self.plan.name, self.who.word(), &self.runs)
+    }
+
     fn cells(&self, ink: Ink) -> Vec<String> {
-        let seeds = OverSeeds::of(&self.plan.name, self.who.word(), &self.runs);
+        let mut cells = vec![self.verdict()];
+        cells.extend(self.figures());
+        let line = |run| ink.line(&goodput(run, self.capacity()), SPARK);
+        cells.push(self.runs.first().map_or(String::new(), line));
+        cells
+    }
+
+    /// What stands between verdict and sparkline.
+    fn figures(&self) -> Vec<String> {
+        let seeds = self.over_seeds();
         let says = |spread: Option<Spread>, digits| {
             spread.map_or("–".to_owned(), |spread| spread.says(digits))
         };
@@ -150,8 +181,7 @@ impl Job<'_> {
             None => "–".to_owned(),
         };
         let useful = self.runs.first().and_then(|run| run.summary.retries_useful);
-        let mut cells = vec![
-            self.verdict(&seeds),
+        vec![
             format!("{:.2}", self.check.w_rho()),
             says(seeds.amplification, 2),
             says(seeds.attempts_per_user, 2),
@@ -159,14 +189,11 @@ impl Job<'_> {
             share(seeds.goodput_after),
             says(seeds.p99_after_ms, 0),
             useful.map_or("–".to_owned(), percent),
-        ];
-        cells.push(self.runs.first().map_or(String::new(), |run| {
-            ink.line(&goodput(run, &self.plan.faced_by(self.who)), SPARK)
-        }));
-        cells
+        ]
     }
 
-    fn verdict(&self, seeds: &OverSeeds<'_>) -> String {
+    fn verdict(&self) -> String {
+        let seeds = self.over_seeds();
         match self.runs.as_slice() {
             [one] => one.summary.verdict.to_string(),
             all => {
@@ -204,8 +231,7 @@ const COLUMNS: [&str; 9] = [
 ];
 
 /// The share of what was achievable that users got, second by second.
-fn goodput(run: &Run, scenario: &Scenario) -> Vec<f64> {
-    let capacity = scenario.service.capacity();
+fn goodput(run: &Run, capacity: f64) -> Vec<f64> {
     let second = |second| {
         let achievable = (run.series.at(Count::Demand, second) as f64).min(capacity);
         let good = run.series.at(Count::Good, second) as f64;
@@ -226,14 +252,18 @@ fn print(jobs: &[Job<'_>], ink: Ink) {
 }
 
 fn heading(plan: &Plan) -> String {
-    let scenario = &plan.scenario;
-    format!(
-        "{}: {}/s, capacity {}/s, callers leave after {:?}; {} for {:?}",
-        plan.name,
-        scenario.load,
-        scenario.service.capacity().round(),
-        scenario.patience,
-        scenario.outage.kind.as_str(),
-        scenario.outage.length,
-    )
+    let facts = heading_facts(plan).map(|(name, value)| format!("{name} {value}"));
+    format!("{}: {}", plan.name, facts.join(", "))
+}
+
+/// What a scenario is, in a few words.
+fn heading_facts(plan: &Plan) -> [(&'static str, String); 5] {
+    let Scenario { load, instances, patience, service, outage, .. } = &plan.scenario;
+    [
+        ("load", format!("{}/s", thousands(*load))),
+        ("capacity", format!("{}/s", thousands(service.capacity()))),
+        ("instances", instances.to_string()),
+        ("callers leave after", format!("{patience:?}")),
+        (outage.kind.as_str(), format!("for {:?}", outage.length)),
+    ]
 }

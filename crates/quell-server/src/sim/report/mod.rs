@@ -1,0 +1,125 @@
+//! The report: one HTML file that says it all, without a network, in light and dark.
+
+mod chart;
+mod lanes;
+mod svg;
+
+use svg::escape;
+
+use super::{COLUMNS, Job, heading_facts};
+
+const STYLE: &str = include_str!("style.css");
+
+/// A page of sections.
+#[derive(Debug)]
+pub(crate) struct Page {
+    title: String,
+    intro: String,
+    sections: Vec<String>,
+}
+
+impl Page {
+    /// An empty page.
+    pub(crate) fn new(title: &str, intro: &str) -> Self {
+        Self { title: escape(title), intro: escape(intro), sections: Vec::new() }
+    }
+
+    /// Adds what all jobs came to, one section per scenario.
+    pub(crate) fn jobs(&mut self, jobs: &[Job<'_>]) {
+        for jobs in jobs.chunk_by(|a, b| a.plan.name == b.plan.name) {
+            self.sections.push(scenario(jobs));
+        }
+    }
+
+    /// The whole file.
+    pub(crate) fn html(&self, footer: &str) -> String {
+        let Self { title, intro, sections } = self;
+        let (body, footer) = (sections.concat(), escape(footer));
+        format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+             <title>{title}</title>\n<style>\n{STYLE}</style></head>\n<body><main>\
+             <header><h1>{title}</h1><p>{intro}</p></header>\n{body}\n<footer>{footer}</footer></main></body></html>\n"
+        )
+    }
+}
+
+/// One scenario: who healed, the figures, goodput side by side, and what happened inside.
+fn scenario(jobs: &[Job<'_>]) -> String {
+    let Some(first) = jobs.first() else { return String::new() };
+    let facts = heading_facts(first.plan)
+        .map(|(name, value)| format!("<li>{} <b>{}</b></li>", escape(name), escape(&value)));
+    let most = lanes::most(jobs);
+    let multiples = jobs.iter().map(|job| {
+        format!(
+            "<div class=\"card\">{}{}</div>",
+            title(job),
+            lanes::goodput(job, (360.0, 170.0), most)
+        )
+    });
+    let inside = jobs.iter().enumerate().map(|(i, job)| {
+        // The two ends of the comparison are open, the others a click away.
+        let open = if i == 0 || i + 1 == jobs.len() { " open" } else { "" };
+        format!(
+            "<details class=\"card\"{open}><summary><h3>{}</h3>{}<span class=\"note\">{}</span></summary>\
+             <div class=\"lanes\">{}</div></details>",
+            escape(job.who.label()),
+            pill(job),
+            escape(&job.check.to_string()),
+            lanes::all(job)
+        )
+    });
+    format!(
+        "<section id=\"{0}\"><h2>{0}</h2><p class=\"note\">{1}</p><ul class=\"facts\">{2}</ul>\
+         <div class=\"card wide\">{3}</div>\
+         <div class=\"panels\">{4}</div>{5}</section>",
+        escape(&first.plan.name),
+        escape(&says(jobs)),
+        facts.concat(),
+        table(jobs),
+        multiples.collect::<String>(),
+        inside.collect::<String>(),
+    )
+}
+
+/// The finding in a sentence or two.
+fn says(jobs: &[Job<'_>]) -> String {
+    let heals = |job: &&Job<'_>| job.runs.iter().all(|run| run.summary.verdict.healed());
+    let (healed, down): (Vec<_>, Vec<_>) = jobs.iter().partition(heals);
+    let names =
+        |jobs: &[&Job<'_>]| jobs.iter().map(|job| job.who.label()).collect::<Vec<_>>().join(", ");
+    match (healed.as_slice(), down.as_slice()) {
+        ([], _) => "Nobody heals.".to_owned(),
+        (_, []) => "Everybody heals.".to_owned(),
+        (healed, down) => format!("Heals: {}. Does not: {}.", names(healed), names(down)),
+    }
+}
+
+fn title(job: &Job<'_>) -> String {
+    format!("<div class=\"title\"><h3>{}</h3>{}</div>", escape(job.who.label()), pill(job))
+}
+
+fn pill(job: &Job<'_>) -> String {
+    let class = job.runs.first().map_or("unclear", |run| run.summary.verdict.as_str());
+    format!("<span class=\"pill {class}\">{}</span>", escape(&job.verdict()))
+}
+
+fn table(jobs: &[Job<'_>]) -> String {
+    // The last column is a sparkline, which the charts below say better.
+    let shown = COLUMNS.len() - 1;
+    let names: String =
+        COLUMNS[..shown].iter().map(|name| format!("<th>{}</th>", escape(name))).collect();
+    let rows = jobs.iter().map(|job| {
+        let cells = job.figures().into_iter().map(|cell| format!("<td>{}</td>", escape(&cell)));
+        format!(
+            "<tr><td>{}</td><td>{}</td>{}</tr>",
+            escape(job.who.label()),
+            pill(job),
+            cells.collect::<String>()
+        )
+    });
+    format!(
+        "<table><thead><tr><th></th>{names}</tr></thead><tbody>{}</tbody></table>",
+        rows.collect::<String>()
+    )
+}
