@@ -74,6 +74,75 @@ fn a_scenario_of_ones_own_is_read_from_its_file_and_shown_as_a_table() {
     assert!(line("Quell in front").contains("healed in"), "{table}");
 }
 
+/// The demo's scenarios, changed, in a file that is gone afterwards.
+fn with_demo(name: &str, change: (&str, &str), does: impl Fn(&str)) {
+    let file = std::env::temp_dir().join(format!("quell-{name}-{}.toml", std::process::id()));
+    let demo = include_str!("../../quell-sim/scenarios/demo.toml").replace(change.0, change.1);
+    std::fs::write(&file, demo).unwrap();
+    does(file.to_str().unwrap());
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn a_gate_passes_what_holds_and_names_what_does_not() {
+    let promise = |most: &str| {
+        format!(
+            "assert = {{ recovered_within = \"1s\", max_amplification = {most}, of = [\"front\"] }}\nwatch"
+        )
+    };
+    with_demo("holds", ("watch", &promise("1.1")), |file| {
+        let output = quell(&["sim", file, "--gate"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    });
+    with_demo("broken", ("watch", &promise("0.1")), |file| {
+        let output = quell(&["sim", file, "--gate"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("broken: stall, Quell in front, seed 1: "), "{said}");
+        assert!(said.contains("and max_amplification is 0.1"), "{said}");
+        assert!(!said.contains("recovered_within"), "{said}");
+        assert!(quell(&["sim", file]).status.success(), "only --gate holds a run to anything");
+    });
+    let nothing = quell(&["sim", "demo", "--gate"]);
+    assert!(text(&nothing.stderr).contains("write assert ="), "{}", text(&nothing.stderr));
+}
+
+#[test]
+fn two_files_are_compared_with_the_same_users() {
+    with_demo("same", ("", ""), |same| {
+        with_demo("larger", ("workers = 36", "workers = 72"), |larger| {
+            let output = quell(&["sim", "compare", same, larger, "--seeds", "2", "--json"]);
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            let pairs: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(pairs.as_array().unwrap().len(), 6);
+            let itself = quell(&["sim", "compare", same, same, "--json"]);
+            let itself: serde_json::Value = serde_json::from_slice(&itself.stdout).unwrap();
+            for figure in itself[0]["figures"].as_array().unwrap() {
+                let by = &figure["difference"];
+                assert!(by.is_null() || by["median"] == 0.0, "{figure}");
+            }
+        });
+    });
+}
+
+#[test]
+fn the_tipping_point_and_the_map_agree_with_theory() {
+    let output = quell(&["sim", "tip", "demo", "--over", "load", "--against", "naive", "--json"]);
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for row in found.as_array().unwrap() {
+        let falls = row["falls"].as_f64().unwrap();
+        // Beyond 1/4 a stalled queue never drains; short of it there may not be time enough.
+        assert!(row["scenario"] != "stall" || falls <= 0.26, "{row}");
+    }
+    let (x, y) = ("utilisation=0.1..0.5:5", "attempts=1..4:4");
+    let output = quell(&["sim", "sweep", "demo", "--name", "stall", "--x", x, "--y", y, "--json"]);
+    let map: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for cell in map["cells"].as_array().unwrap().iter().flat_map(|row| row.as_array().unwrap()) {
+        let beyond = cell["w_rho"].as_f64().unwrap() >= 1.0;
+        assert_eq!(cell["verdict"] == "metastable", beyond, "{cell}");
+    }
+}
+
 #[test]
 fn mistakes_are_one_line_that_says_what_to_write() {
     for (args, expected) in [

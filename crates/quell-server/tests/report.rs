@@ -53,3 +53,13 @@ fn a_report_is_one_file_with_every_chart_and_asks_nobody_for_anything() {
     assert_eq!(html.matches("class=\"outage\"").count(), 3 * (2 + 3 + 5));
     assert!(!html.contains("NaN") && !html.contains("inf\""), "a number that no browser draws");
 }
+
+#[test]
+fn a_map_has_a_cell_for_every_run_and_the_line_of_theory() {
+    let (x, y) = ("utilisation=0.1..0.7:4", "attempts=1..3:3");
+    let html = report("sweep", &["sim", "sweep", "demo", "--name", "stall", "--x", x, "--y", y]);
+    is_well_formed(&html);
+    assert_eq!(html.matches("class=\"cell heat").count(), 12);
+    assert!(html.contains("class=\"theory\""));
+    assert!(!html.contains("NaN"));
+}

@@ -21,6 +21,8 @@ pub mod maths;
 pub mod precheck;
 pub mod scenario;
 mod slab;
+pub mod sweep;
+pub mod tip;
 pub mod validate;
 pub mod verdict;
 mod world;

@@ -19,6 +19,8 @@ use quell_sim::{
 };
 use serde::{Deserialize, Deserializer, de::Error as _};
 
+use super::gate::Promises;
+
 /// The storm that ships with Quell.
 pub const STORM: &str = include_str!("../../../quell-sim/scenarios/storm.toml");
 /// What the demo does, for the simulator.
@@ -58,7 +60,7 @@ pub enum Invalid {
 }
 
 /// Who faces the outage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Against {
     /// Three retries, a second apart.
@@ -110,6 +112,8 @@ pub struct Plan {
     pub scenario: Scenario,
     /// Who faces it.
     pub against: Vec<Against>,
+    /// What must hold with `--gate`.
+    pub promises: Option<Promises>,
 }
 
 impl Plan {
@@ -164,6 +168,8 @@ struct Written {
     watch: Duration,
     #[serde(default = "everybody")]
     against: Vec<Against>,
+    #[serde(rename = "assert")]
+    promises: Option<Promises>,
 }
 
 #[derive(Deserialize)]
@@ -246,7 +252,7 @@ impl Written {
             watch: self.watch,
             ..Scenario::storm(kind)
         };
-        Ok(Plan { name, scenario, against: self.against })
+        Ok(Plan { name, scenario, against: self.against, promises: self.promises })
     }
 }
 
@@ -262,6 +268,12 @@ fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(from)?;
     humantime::parse_duration(&text)
         .map_err(|error| D::Error::custom(format!("{error}: write a duration such as \"10s\"")))
+}
+
+pub(super) fn some_duration<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Duration>, D::Error> {
+    duration(from).map(Some)
 }
 
 /// Requests per second, written as `300/s`.

@@ -1,15 +1,19 @@
 //! `quell sim`: an outage on virtual time.
 
+mod compare;
 mod figures;
 pub mod file;
+pub mod gate;
 mod report;
 mod runs;
 mod spark;
+mod sweep;
+mod tip;
 pub mod validate;
 
 use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use quell_sim::{Run, Scenario, precheck::Precheck, verdict::Count};
 use serde::Serialize;
 
@@ -32,23 +36,38 @@ const SPARK: usize = 32;
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
     #[command(subcommand)]
-    tool: Option<Tool>,
+    further: Option<Further>,
+    #[command(flatten)]
+    plain: Plain,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Further {
+    Compare(compare::Args),
+    Tip(tip::Args),
+    Sweep(sweep::Args),
+    Validate(validate::Args),
+}
+
+#[derive(Debug, clap::Args)]
+struct Plain {
     /// `storm`, `demo`, or a file of scenarios
     #[arg(default_value = "storm", value_name = "storm | demo | FILE")]
     scenario: PathBuf,
     #[command(flatten)]
     how: How,
+    /// Also show what the others change for the very same users, against the first
+    #[arg(long)]
+    compare: bool,
+    /// Exit with 1 if what a scenario's `assert` promises does not hold, and say which
+    #[arg(long)]
+    gate: bool,
     /// Print one JSON document instead of a table, with every figure of every run by the second
     #[arg(long)]
     json: bool,
     /// Write one HTML file with charts of it all
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum Tool {
-    Validate(validate::Args),
 }
 
 /// Who faces which scenario.
@@ -72,29 +91,39 @@ struct Report<'a> {
 
 /// Runs the command.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    if let Some(Tool::Validate(args)) = &args.tool {
-        return validate::main(args).map(|()| ExitCode::SUCCESS);
+    match &args.further {
+        None => return plain(&args.plain),
+        Some(Further::Compare(args)) => compare::main(args)?,
+        Some(Further::Tip(args)) => tip::main(args)?,
+        Some(Further::Sweep(args)) => sweep::main(args)?,
+        Some(Further::Validate(args)) => validate::main(args)?,
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn plain(args: &Plain) -> anyhow::Result<ExitCode> {
     let plans = read(&args.scenario)?;
+    ensure!(
+        !args.gate || plans.iter().any(|plan| plan.promises.is_some()),
+        "nothing to hold a run to: write assert = {{ recovered_within = \"1s\" }} into a scenario"
+    );
     let jobs = run(&plans, &args.how, args.json)?;
-    let hash = jobs
-        .iter()
-        .flat_map(|job| &job.runs)
-        .fold(0, |hash: u64, run| hash.rotate_left(5) ^ run.hash);
+    let runs = jobs.iter().flat_map(|job| &job.runs);
+    let hash = runs.fold(0, |hash: u64, run| hash.rotate_left(5) ^ run.hash);
     if args.json {
         let report = Report {
             seed: args.how.seed,
             seeds: args.how.seeds.get(),
             hash: format!("{hash:016x}"),
             runs: jobs.iter().flat_map(|job| job.rows(&args.how)).collect(),
-            over_seeds: jobs
-                .iter()
-                .map(|job| OverSeeds::of(&job.plan.name, job.who.word(), &job.runs))
-                .collect(),
+            over_seeds: jobs.iter().map(Job::over_seeds).collect(),
         };
         println!("{}", serde_json::to_string(&report)?);
     } else {
         print(&jobs, Ink::of_stdout());
+        if args.compare {
+            compare::print_against_first(&jobs);
+        }
         println!("{}, result {hash:016x}", args.how.says());
     }
     if let Some(path) = &args.report {
@@ -104,10 +133,27 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
              The outage is shaded.",
         );
         page.jobs(&jobs);
-        let html = page.html(&format!("quell sim, {}, result {hash:016x}", args.how.says()));
-        std::fs::write(path, html).with_context(|| format!("cannot write {}", path.display()))?;
+        page.write(path, &format!("quell sim, {}, result {hash:016x}", args.how.says()))?;
     }
-    Ok(ExitCode::SUCCESS)
+    let broken = if args.gate { broken(&jobs, &args.how) } else { Vec::new() };
+    for line in &broken {
+        eprintln!("broken: {line}");
+    }
+    Ok(ExitCode::from(u8::from(!broken.is_empty())))
+}
+
+/// Promises that were not kept.
+fn broken(jobs: &[Job<'_>], how: &How) -> Vec<String> {
+    let mut broken = Vec::new();
+    for job in jobs {
+        let Some(promises) = &job.plan.promises else { continue };
+        for (seed, run) in how.seeds().zip(&job.runs) {
+            for what in promises.broken(job.who, run) {
+                broken.push(format!("{}, {}, seed {seed}: {what}", job.plan.name, job.who.label()));
+            }
+        }
+    }
+    broken
 }
 
 fn read(path: &PathBuf) -> anyhow::Result<Vec<Plan>> {

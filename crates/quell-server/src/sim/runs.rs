@@ -77,7 +77,8 @@ impl How {
             .iter()
             .flat_map(|scenario| self.seeds().map(move |seed| (scenario, seed)))
             .collect();
-        let bar = bar(jobs.iter().map(|(scenario, _)| seconds(scenario)).sum());
+        let bar =
+            bar(jobs.iter().map(|(scenario, _)| seconds(scenario)).sum(), "simulated seconds");
         let runs = self.each(&jobs, |&(scenario, seed)| {
             let mut told = 0;
             let run = quell_sim::run_while(scenario, seed, self.early(scenario), &mut |second| {
@@ -95,8 +96,23 @@ impl How {
             .collect()
     }
 
+    /// Whether a scenario heals with every seed.
+    pub(crate) fn heals(&self, scenario: &Scenario) -> anyhow::Result<bool> {
+        for seed in self.seeds() {
+            let run = quell_sim::run_while(scenario, seed, self.early(scenario), &mut |_| {})?;
+            if !run.summary.verdict.healed() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Does all jobs on all threads, in any order; results come in the jobs' order.
-    fn each<J: Sync, R: Send>(&self, jobs: &[J], does: impl Fn(&J) -> R + Sync) -> Vec<R> {
+    pub(crate) fn each<J: Sync, R: Send>(
+        &self,
+        jobs: &[J],
+        does: impl Fn(&J) -> R + Sync,
+    ) -> Vec<R> {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let threads = self.threads.map_or_else(cores, usize::from);
         let next = AtomicUsize::new(0);
@@ -123,14 +139,14 @@ fn seconds(scenario: &Scenario) -> u64 {
     (scenario.outage.at + scenario.outage.length + scenario.watch).as_secs()
 }
 
-/// A bar over simulated seconds, for people who wait; nobody sees it in a file or a pipe.
-fn bar(seconds: u64) -> ProgressBar {
+/// A bar, for people who wait; nobody sees it in a file or a pipe.
+pub(crate) fn bar(seconds: u64, unit: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(seconds), ProgressDrawTarget::hidden());
     if std::io::stderr().is_terminal() {
         bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
-        let style = ProgressStyle::with_template(
-            "{bar:32} {human_pos} of {human_len} simulated seconds, {eta} left",
-        );
+        let style = ProgressStyle::with_template(&format!(
+            "{{bar:32}} {{human_pos}} of {{human_len}} {unit}, {{eta}} left"
+        ));
         if let Ok(style) = style {
             bar.set_style(style.progress_chars("█▌░"));
         }

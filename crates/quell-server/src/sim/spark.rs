@@ -21,6 +21,29 @@ impl Ink {
         if std::io::stdout().is_terminal() && !plain { Self::Rich } else { Self::Plain }
     }
 
+    /// A verdict in two characters.
+    pub(crate) fn verdict(self, verdict: &str, goodput: f64) -> String {
+        let letter = match verdict {
+            "healed" => 'H',
+            "draining" => 'd',
+            "sheds" => 's',
+            "metastable" => 'M',
+            _ => '?',
+        };
+        if self == Self::Plain {
+            return format!("{letter}{letter}");
+        }
+        // The 256 colours every terminal has: green, amber or red, and how high its goodput is.
+        let colour = match verdict {
+            "healed" => 29,
+            "draining" | "sheds" => 172,
+            "metastable" => 124,
+            _ => 240,
+        };
+        let level = BLOCKS[((goodput * 8.0) as usize).min(7)];
+        format!("\x1b[48;5;{colour};38;5;255m{letter}{level}\x1b[0m")
+    }
+
     /// Shares from 0 to 1 over time, in `width` characters: each shows the mean of its part.
     pub(crate) fn line(self, shares: &[f64], width: usize) -> String {
         let levels = if self == Self::Rich { BLOCKS } else { PLAIN };

@@ -1,9 +1,13 @@
 //! The report: one HTML file that says it all, without a network, in light and dark.
 
 mod chart;
+pub(crate) mod heat;
 mod lanes;
 mod svg;
 
+use std::path::Path;
+
+use anyhow::Context;
 use svg::escape;
 
 use super::{COLUMNS, Job, heading_facts};
@@ -31,8 +35,19 @@ impl Page {
         }
     }
 
+    /// Adds a section that is already written.
+    pub(crate) fn section(&mut self, html: String) {
+        self.sections.push(html);
+    }
+
+    /// Writes the whole file.
+    pub(crate) fn write(&self, path: &Path, footer: &str) -> anyhow::Result<()> {
+        std::fs::write(path, self.html(footer))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
     /// The whole file.
-    pub(crate) fn html(&self, footer: &str) -> String {
+    fn html(&self, footer: &str) -> String {
         let Self { title, intro, sections } = self;
         let (body, footer) = (sections.concat(), escape(footer));
         format!(
