@@ -19,10 +19,15 @@ use quell_sim::{
 };
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use super::gate::Promises;
+use super::{
+    gate::Promises,
+    rungs::{self, Rung},
+};
 
 /// The storm that ships with Quell.
 pub const STORM: &str = include_str!("../../../quell-sim/scenarios/storm.toml");
+/// The storm against every cure, one more at a time.
+pub const LADDER: &str = include_str!("../../../quell-sim/scenarios/ladder.toml");
 /// What the demo does, for the simulator.
 pub const DEMO: &str = include_str!("../../../quell-sim/scenarios/demo.toml");
 
@@ -30,6 +35,7 @@ pub const DEMO: &str = include_str!("../../../quell-sim/scenarios/demo.toml");
 pub fn shipped(name: &str) -> Option<&'static str> {
     Some(match name {
         "storm" => STORM,
+        "ladder" => LADDER,
         "demo" => DEMO,
         _ => return None,
     })
@@ -67,8 +73,20 @@ pub enum Against {
     Naive,
     /// One try.
     NoRetries,
+    /// Three retries a second apart, and ten times the workers.
+    TenTimes,
+    /// Three retries a second apart, and a rate limit in front that lets through what the service can do.
+    RateLimit,
     /// Three retries with exponential backoff and full jitter.
     Backoff,
+    /// A retry budget in the callers, with three retries a second apart.
+    Budget,
+    /// Backoff, a budget and a rate limit in the callers.
+    AllThree,
+    /// The same and a breaker.
+    Breaker,
+    /// The same and an in-flight limit with a queue.
+    Queue,
     /// Quell's library inside the callers.
     Client,
     /// Naive callers, and Quell in front of the service.
@@ -76,8 +94,8 @@ pub enum Against {
 }
 
 impl Against {
-    /// All of them, worst first.
-    pub const ALL: [Self; 5] =
+    /// Who faces a scenario that does not say it, worst first.
+    pub const USUAL: [Self; 5] =
         [Self::Naive, Self::NoRetries, Self::Backoff, Self::Client, Self::Front];
 
     /// For people.
@@ -85,7 +103,13 @@ impl Against {
         match self {
             Self::Naive => "naive retries",
             Self::NoRetries => "no retries",
+            Self::TenTimes => "10 × capacity",
+            Self::RateLimit => "rate limit alone",
             Self::Backoff => "backoff + jitter",
+            Self::Budget => "budget",
+            Self::AllThree => "all three",
+            Self::Breaker => "+ breaker",
+            Self::Queue => "+ queue",
             Self::Client => "Quell in the callers",
             Self::Front => "Quell in front",
         }
@@ -96,7 +120,13 @@ impl Against {
         match self {
             Self::Naive => "naive",
             Self::NoRetries => "no-retries",
+            Self::TenTimes => "ten-times",
+            Self::RateLimit => "rate-limit",
             Self::Backoff => "backoff",
+            Self::Budget => "budget",
+            Self::AllThree => "all-three",
+            Self::Breaker => "breaker",
+            Self::Queue => "queue",
             Self::Client => "client",
             Self::Front => "front",
         }
@@ -124,6 +154,12 @@ impl Plan {
             Against::Naive => scenario,
             Against::NoRetries => scenario.with_callers(Callers::NO_RETRIES),
             Against::Backoff => scenario.with_callers(Callers::backoff()),
+            Against::TenTimes => rungs::ten_times(scenario),
+            Against::RateLimit => rungs::rate_limit(scenario),
+            Against::Budget => rungs::up_to(Rung::Budget, scenario),
+            Against::AllThree => rungs::up_to(Rung::AllThree, scenario),
+            Against::Breaker => rungs::up_to(Rung::Breaker, scenario),
+            Against::Queue => rungs::up_to(Rung::Queue, scenario),
             Against::Client => {
                 let quell = Callers::quell(scenario.patience);
                 scenario.with_callers(quell)
@@ -261,7 +297,7 @@ fn one() -> u32 {
 }
 
 fn everybody() -> Vec<Against> {
-    Against::ALL.to_vec()
+    Against::USUAL.to_vec()
 }
 
 fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
@@ -293,7 +329,10 @@ mod tests {
     fn the_shipped_storm_is_the_storm() {
         for plan in parse(STORM).unwrap() {
             assert_eq!(plan.scenario, Scenario::storm(plan.scenario.outage.kind), "{}", plan.name);
-            assert_eq!(plan.against, Against::ALL);
+            assert_eq!(plan.against, Against::USUAL);
+        }
+        for plan in parse(LADDER).unwrap() {
+            assert_eq!(plan.scenario, Scenario::storm(plan.scenario.outage.kind), "{}", plan.name);
         }
     }
 

@@ -5,6 +5,7 @@ mod figures;
 pub mod file;
 pub mod gate;
 mod report;
+mod rungs;
 mod runs;
 mod spark;
 mod sweep;
@@ -51,8 +52,8 @@ enum Further {
 
 #[derive(Debug, clap::Args)]
 struct Plain {
-    /// `storm`, `demo`, or a file of scenarios
-    #[arg(default_value = "storm", value_name = "storm | demo | FILE")]
+    /// `storm`, `ladder`, `demo`, or a file of scenarios
+    #[arg(default_value = "storm", value_name = "storm | ladder | demo | FILE")]
     scenario: PathBuf,
     #[command(flatten)]
     how: How,

@@ -16,8 +16,8 @@ use crate::table::{Table, thousands};
 /// By bisection, in whole seconds or in hundredths of the capacity. Healed means: as long as the scenario watches, with every seed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// `storm`, `demo`, or a file of scenarios
-    #[arg(value_name = "storm | demo | FILE")]
+    /// `storm`, `ladder`, `demo`, or a file of scenarios
+    #[arg(value_name = "storm | ladder | demo | FILE")]
     scenario: PathBuf,
     /// What to make worse
     #[arg(long, value_enum)]

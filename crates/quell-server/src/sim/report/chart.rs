@@ -167,8 +167,8 @@ impl Chart {
     /// Names a line in its own colour, one beside the other above the chart.
     fn name(mut self, class: &str, name: &str) -> Self {
         self.svg.word(&format!("name {class}"), (self.named, TOP - 6.0), "start", name);
-        let wide = |c: char| if "fijlrt. ".contains(c) { 4.0 } else { 6.6 };
-        self.named += name.chars().map(wide).sum::<f64>() + 12.0;
+        let wide = |c: char| if "fijlrt. ".contains(c) { 4.2 } else { 7.0 };
+        self.named += name.chars().map(wide).sum::<f64>() + 14.0;
         self
     }
 

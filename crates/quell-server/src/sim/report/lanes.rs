@@ -13,10 +13,11 @@ use crate::sim::figures::millis;
 
 const WIDE: f64 = 1100.0;
 
-/// The height of the charts that stand beside each other: all load, but no more than twice what the service can do.
+/// The height of charts that stand beside each other: all load, but not so much that what users get cannot be seen.
 pub(super) fn most(jobs: &[Job<'_>]) -> f64 {
-    let peaks = jobs.iter().flat_map(|job| job.runs.first().map(|run| (peak(run), job.capacity())));
-    peaks.fold(1.0, |most, (peak, capacity)| most.max(peak.min(1.6 * capacity)))
+    let capacity = jobs.iter().map(Job::capacity).fold(f64::INFINITY, f64::min);
+    let peaks = jobs.iter().filter_map(|job| job.runs.first()).map(peak);
+    peaks.fold(1.0, f64::max).min(1.6 * capacity)
 }
 
 fn peak(run: &Run) -> f64 {
