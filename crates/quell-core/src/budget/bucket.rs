@@ -3,7 +3,7 @@
 //! **Why.** Kinds differ in what they charge for and when they hold back. How many tokens there can be, what a success
 //! adds and how many there are at first means the same in all of them, so it is written and checked once.
 //!
-//! **How.** A [`Bucket`] by itself is a plain [`tokens`](super::tokens) budget, and that is where its numbers are
+//! **How.** A [`Bucket`] by itself is a plain [`tokens`] budget, and that is where its numbers are
 //! checked. [`Spec::bucket`](super::Spec::bucket) finds it in whichever kind has one.
 //!
 //! ```
@@ -16,7 +16,7 @@
 
 use super::tokens;
 
-/// See the [module](self).
+/// A bucket of tokens, as written.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bucket {
     /// Tokens the budget can hold.

@@ -20,7 +20,7 @@ const STEPS: u64 = 16;
 const LARGEST: u64 = (1 << 40) - 1;
 const BUCKETS: usize = 37 * STEPS as usize;
 
-/// See the [module](self).
+/// Durations, counted in buckets of a logarithmic scale.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     buckets: Vec<u64>,

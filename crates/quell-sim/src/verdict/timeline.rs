@@ -39,7 +39,7 @@ pub struct Moment {
     pub p99: Option<Duration>,
 }
 
-/// See the [module](self).
+/// What was seen of a run, once per simulated second.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Timeline {
     moments: Vec<Moment>,
