@@ -76,8 +76,10 @@ pub struct Worst {
     pub latency: Duration,
     /// Sends per call at the given rate of failures, once what was saved up is spent.
     pub load: f64,
-    /// `w · ρ` at that rate of failures: from 1 on the service does not heal by itself. `None` if load or capacity are
-    /// not known.
+    /// The same when every attempt fails: `w`.
+    pub most_load: f64,
+    /// `w · ρ`: from 1 on the service does not heal by itself once everything fails, however rare that is. `None` if load or
+    /// capacity are not known.
     pub w_rho: Option<f64>,
     /// Retries that all processes allow together in an outage; `None` if their budget bounds no number.
     pub fleet: Option<u64>,
@@ -90,13 +92,15 @@ pub fn worst(policy: &Policy, upstream: &UpstreamSpec, given: &Given) -> Worst {
     // What nobody obeys holds nothing.
     let obeyed = !upstream.modes.budget.is_report();
     let budget = if obeyed { upstream.budget } else { budget::Spec::Unlimited };
-    let multiplier = Load::of(policy, budget, given).multiplier(given.failure_rate);
+    let load = Load::of(policy, budget, given);
+    let most_load = load.multiplier(1.0);
     let (instances, outage) = (given.instances, given.outage.as_secs());
     Worst {
         attempts: policy.attempts(),
         latency: latency(policy),
-        load: multiplier,
-        w_rho: given.utilisation().map(|utilisation| multiplier * utilisation),
+        load: load.multiplier(given.failure_rate),
+        most_load,
+        w_rho: given.utilisation().map(|utilisation| most_load * utilisation),
         fleet: fleet_allows(budget, instances, outage, 0),
         added_recovery: match upstream.breaker.mode {
             Mode::Enforce => upstream.breaker.added_recovery(given.reply),
@@ -220,12 +224,12 @@ pub fn of_chain(routes: &[Worst], credit: bool) -> Option<Chain> {
     let (edge, last) = (routes.first()?, routes.last()?);
     let retrying = if credit { &routes[..1] } else { routes };
     let attempts: Vec<_> = retrying.iter().map(|route| route.attempts).collect();
-    let load: f64 = retrying.iter().map(|route| route.load).product();
+    let most_load: f64 = retrying.iter().map(|route| route.most_load).product();
     Some(Chain {
         attempts: chain(&attempts),
         latency: edge.latency, // whatever happens below, happens within its timeouts
-        load,
-        w_rho: last.w_rho.map(|w_rho| w_rho / last.load * load),
+        load: retrying.iter().map(|route| route.load).product(),
+        w_rho: last.w_rho.map(|w_rho| w_rho / last.most_load * most_load),
     })
 }
 
