@@ -42,7 +42,7 @@ pub struct Clock(Source);
 #[derive(Debug, Clone)]
 enum Source {
     System(&'static System),
-    /// Boxed, so that telling it from the system's is one comparison: clocks are read twice in every call.
+    /// Behind a pointer, so that telling it from the system's is one comparison: clocks are read twice in every call.
     Test(Arc<Test>),
 }
 

@@ -298,15 +298,8 @@ impl Upstream {
 
     /// Whether a hedge would make things worse: the breaker is not closed, or the budget below half.
     pub(crate) fn is_degraded(&mut self, now: Time, key: Option<u64>) -> bool {
-        if self.stops_retries(now, key) {
-            return true;
-        }
-        if self.purse.parent().fill(now) >= 0.5 {
-            return false;
-        }
-        // One that the budget cannot pay for is counted where it is asked to.
-        let counted = !self.purse.parent().peek(now);
-        if counted { !self.modes.budget.is_report() } else { !self.overlook_budget() }
+        self.stops_retries(now, key)
+            || (self.purse.parent().fill(now) < 0.5 && !self.overlook_level(now))
     }
 
     pub(crate) fn latency(&self) -> &Latency {

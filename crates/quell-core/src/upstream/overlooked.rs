@@ -1,7 +1,7 @@
 //! Overlooked: what goes out although a control in report mode speaks against it.
 
 use super::Upstream;
-use crate::mode::Modes;
+use crate::{Time, mode::Modes};
 
 impl Upstream {
     /// Changes whose decisions are obeyed and whose only counted. Whoever queues behind a limit that is no longer obeyed goes at
@@ -16,6 +16,16 @@ impl Upstream {
         let report = self.modes.budget.is_report();
         self.would_refuse.budget += u64::from(report);
         report
+    }
+
+    /// The same for a hedge that a half-empty budget speaks against. One that it cannot pay for at all is counted where
+    /// it is asked to.
+    pub(super) fn overlook_level(&mut self, now: Time) -> bool {
+        if self.purse.parent().peek(now) {
+            self.overlook_budget()
+        } else {
+            self.modes.budget.is_report()
+        }
     }
 
     /// What finds no place is counted and goes out all the same, if nobody obeys the limit.

@@ -40,6 +40,8 @@ mod budget;
 pub mod document;
 pub mod fields;
 mod later;
+#[cfg(test)]
+mod mistakes_tests;
 mod node;
 mod policy;
 mod preset;
