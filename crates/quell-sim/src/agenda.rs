@@ -4,32 +4,35 @@
 //! time ahead (a timeout, a pause, a service time), so they come due in the order they were written down:
 //! a ring per constant delay is all they need, and only the rest pays for a heap.
 //!
-//! **How.** Ties are settled by the order of insertion, so the same seed gives the same trace everywhere.
+//! **How.** Ties are settled by the order of insertion, so the same seed gives the same trace everywhere. When the first
+//! event of each ring, and of the heap, is due is kept in one short row, which is all that is looked at to find the next.
 
 use core::{cmp::Reverse, time::Duration};
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 use quell_core::Time;
 
-/// Constant delays that get a ring of their own; what finds no free ring goes to the heap.
-const RINGS: usize = 8;
+use crate::ring::Ring;
 
-#[derive(Debug)]
+/// Where events are kept: the heap, the ring of those that come in turn, and a ring for each of the first constant delays.
+/// Later delays go to the heap.
+const PLACES: usize = 8;
+const HEAP: usize = 0;
+const TURN: usize = 1;
+/// Later than anything.
+const NEVER: u64 = u64::MAX;
+
+/// An event, when it is due, and as which it was written down.
+#[derive(Debug, Clone, Copy)]
 struct Due<E> {
-    at: Time,
+    at: u64,
     order: u64,
     event: E,
 }
 
-impl<E> Due<E> {
-    fn key(&self) -> (Time, u64) {
-        (self.at, self.order)
-    }
-}
-
 impl<E> PartialEq for Due<E> {
     fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
+        self.cmp(other).is_eq()
     }
 }
 impl<E> Eq for Due<E> {}
@@ -40,7 +43,7 @@ impl<E> PartialOrd for Due<E> {
 }
 impl<E> Ord for Due<E> {
     fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        self.key().cmp(&other.key())
+        (self.at, self.order).cmp(&(other.at, other.order))
     }
 }
 
@@ -48,51 +51,75 @@ impl<E> Ord for Due<E> {
 #[derive(Debug)]
 pub(crate) struct Agenda<E> {
     heap: BinaryHeap<Reverse<Due<E>>>,
-    rings: Vec<(Duration, VecDeque<Due<E>>)>,
+    /// By place; the heap's is empty.
+    rings: [Ring<Due<E>>; PLACES],
+    /// The delay that each place is for.
+    delays: [u64; PLACES],
+    /// When the first event at each place is due.
+    firsts: [u64; PLACES],
+    /// As which it was written down.
+    orders: [u64; PLACES],
+    /// How many of the places are in use.
+    used: usize,
     order: u64,
 }
 
-impl<E> Agenda<E> {
+impl<E: Copy> Agenda<E> {
     pub(crate) fn new() -> Self {
-        Self { heap: BinaryHeap::new(), rings: Vec::new(), order: 0 }
+        Self {
+            heap: BinaryHeap::new(),
+            rings: core::array::from_fn(|_| Ring::new()),
+            delays: [NEVER; PLACES],
+            firsts: [NEVER; PLACES],
+            orders: [NEVER; PLACES],
+            used: TURN + 1,
+            order: 0,
+        }
     }
 
     /// At an instant.
+    #[inline(always)]
     pub(crate) fn at(&mut self, at: Time, event: E) {
-        let due = self.due(at, event);
-        self.heap.push(Reverse(due));
+        self.write(HEAP, at.as_nanos(), event);
+    }
+
+    /// At an instant that is no earlier than that of any event that was written down in this way before.
+    #[inline(always)]
+    pub(crate) fn in_turn(&mut self, at: Time, event: E) {
+        self.write(TURN, at.as_nanos(), event);
+    }
+
+    /// Now, but after all that was written down for now before.
+    #[inline(always)]
+    pub(crate) fn soon(&mut self, now: Time, event: E) {
+        self.after(now, Duration::ZERO, event);
     }
 
     /// A constant delay from now. `now` must never run backwards.
+    #[inline(always)]
     pub(crate) fn after(&mut self, now: Time, delay: Duration, event: E) {
-        let due = self.due(now + delay, event);
-        let ring = match self.rings.iter().position(|(ring, _)| *ring == delay) {
-            Some(ring) => ring,
-            None if self.rings.len() < RINGS => {
-                self.rings.push((delay, VecDeque::new()));
-                self.rings.len() - 1
-            }
-            None => return self.heap.push(Reverse(due)),
-        };
-        self.rings[ring].1.push_back(due);
+        let seconds = delay.as_secs().saturating_mul(1_000_000_000);
+        let delay = seconds.saturating_add(u64::from(delay.subsec_nanos()));
+        let place = self.place(delay);
+        self.write(place, now.as_nanos().saturating_add(delay), event);
     }
 
     /// The earliest event.
+    #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<(Time, E)> {
-        let mut first = self.heap.peek().map(|Reverse(due)| due.key());
-        let mut from = None;
-        for (i, (_, ring)) in self.rings.iter().enumerate() {
-            if let Some(due) = ring.front()
-                && first.is_none_or(|first| due.key() < first)
-            {
-                (first, from) = (Some(due.key()), Some(i));
-            }
-        }
-        let due = match from {
-            Some(ring) => self.rings[ring].1.pop_front(),
-            None => self.heap.pop().map(|Reverse(due)| due),
+        let place = self.first();
+        // Copied whole and then dropped: moved out, an event is taken apart to see whether it is one.
+        let (due, next) = if place == HEAP {
+            let Reverse(due) = *self.heap.peek()?;
+            self.heap.pop();
+            (due, self.heap.peek().map(|Reverse(next)| next))
+        } else {
+            let ring = &mut self.rings[place];
+            (ring.pop()?, ring.first())
         };
-        due.map(|due| (due.at, due.event))
+        (self.firsts[place], self.orders[place]) =
+            next.map_or((NEVER, NEVER), |next| (next.at, next.order));
+        Some((Time::from_nanos(due.at), due.event))
     }
 
     /// Events written down so far.
@@ -100,9 +127,50 @@ impl<E> Agenda<E> {
         self.order
     }
 
-    fn due(&mut self, at: Time, event: E) -> Due<E> {
+    /// The place of the earliest event.
+    #[inline(always)]
+    fn first(&self) -> usize {
+        let (mut place, mut first) = (HEAP, self.firsts[HEAP]);
+        for i in 1..PLACES {
+            // Without a branch: which place is next is anybody's guess.
+            place = if self.firsts[i] < first { i } else { place };
+            first = first.min(self.firsts[i]);
+        }
+        for i in 0..PLACES {
+            if self.firsts[i] == first && self.orders[i] < self.orders[place] {
+                place = i;
+            }
+        }
+        place
+    }
+
+    /// The ring for a delay, or the heap.
+    #[inline]
+    fn place(&mut self, delay: u64) -> usize {
+        match self.delays.iter().position(|&of| of == delay) {
+            Some(place) => place,
+            None if self.used < PLACES => {
+                self.delays[self.used] = delay;
+                self.used += 1;
+                self.used - 1
+            }
+            None => HEAP,
+        }
+    }
+
+    /// Inlined, so that an event is put together where it will lie.
+    #[inline(always)]
+    fn write(&mut self, place: usize, at: u64, event: E) {
         self.order += 1;
-        Due { at, order: self.order, event }
+        let order = self.order;
+        if at < self.firsts[place] {
+            (self.firsts[place], self.orders[place]) = (at, order);
+        }
+        if place == HEAP {
+            self.heap.push(Reverse(Due { at, order, event }));
+        } else {
+            self.rings[place].push(Due { at, order, event });
+        }
     }
 }
 
@@ -121,17 +189,18 @@ mod tests {
         agenda.after(Time::ZERO, ms(20), "c");
         agenda.at(Time::ZERO + ms(20), "d");
         agenda.after(Time::ZERO + ms(5), ms(10), "a");
+        agenda.in_turn(Time::ZERO + ms(20), "e");
         let order: Vec<_> = core::iter::from_fn(|| agenda.next()).map(|(_, e)| e).collect();
-        assert_eq!(order, ["a", "b", "c", "d"]);
+        assert_eq!(order, ["a", "b", "c", "d", "e"]);
     }
 
     #[test]
     fn more_delays_than_rings_are_still_in_order() {
         let mut agenda = Agenda::new();
-        for i in (0..2 * RINGS as u64).rev() {
+        for i in (0..2 * PLACES as u64).rev() {
             agenda.after(Time::ZERO, ms(i), i);
         }
         let order: Vec<_> = core::iter::from_fn(|| agenda.next()).map(|(_, e)| e).collect();
-        assert_eq!(order, (0..2 * RINGS as u64).collect::<Vec<_>>());
+        assert_eq!(order, (0..2 * PLACES as u64).collect::<Vec<_>>());
     }
 }

@@ -19,6 +19,7 @@ mod agenda;
 pub mod dist;
 pub mod maths;
 pub mod precheck;
+mod ring;
 pub mod scenario;
 mod slab;
 pub mod sweep;
@@ -47,5 +48,6 @@ const PURPOSE_WRITE: u64 = 9;
 
 /// An exponentially distributed time.
 fn exponential(mean: Duration, rng: &mut Rng) -> Duration {
-    mean.mul_f64(-maths::ln(1.0 - rng.unit()))
+    let nanos = mean.as_nanos() as u64 as f64 * -maths::ln(1.0 - rng.unit());
+    Duration::from_nanos((nanos + 0.5) as u64)
 }

@@ -20,7 +20,17 @@ const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
 /// What is missing from it.
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 /// Terms of the series for `ln`: the first that is left out is below 2⁻⁵⁵ of the first.
-const LN_TERMS: u32 = 11;
+const LN_TERMS: usize = 11;
+/// Their factors: 1/3, 1/5, 1/7 …
+const LN_FACTORS: [f64; LN_TERMS] = {
+    let mut factors = [0.0; LN_TERMS];
+    let mut n = 0;
+    while n < LN_TERMS {
+        factors[n] = 1.0 / (2 * n + 3) as f64;
+        n += 1;
+    }
+    factors
+};
 /// Terms of the series for `exp`.
 const EXP_TERMS: u32 = 14;
 /// Bits of an f64 after its leading one.
@@ -47,8 +57,8 @@ pub fn ln(x: f64) -> f64 {
     let s = (m - 1.0) / (m + 1.0);
     let square = s * s;
     let mut series = 0.0;
-    for n in (1..=LN_TERMS).rev() {
-        series = series * square + 1.0 / f64::from(2 * n + 1);
+    for factor in LN_FACTORS.iter().rev() {
+        series = series * square + factor;
     }
     let e = f64::from(exponent);
     e * LN_2_HIGH + (2.0 * s + (2.0 * s * square * series + e * LN_2_LOW))

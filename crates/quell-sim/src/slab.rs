@@ -7,48 +7,60 @@ pub(crate) struct Key {
     generation: u32,
 }
 
+/// Generations lie apart from the things: most questions are about what is gone, and a row of numbers stays at hand.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    places: Vec<(u32, Option<T>)>,
+    generations: Vec<u32>,
+    things: Vec<Option<T>>,
     free: Vec<u32>,
 }
 
 impl<T> Slab<T> {
     pub(crate) fn new() -> Self {
-        Self { places: Vec::new(), free: Vec::new() }
+        Self { generations: Vec::new(), things: Vec::new(), free: Vec::new() }
     }
 
+    #[inline]
     pub(crate) fn insert(&mut self, thing: T) -> Key {
         if let Some(index) = self.free.pop() {
-            let place = &mut self.places[index as usize];
-            place.1 = Some(thing);
-            return Key { index, generation: place.0 };
+            self.things[index as usize] = Some(thing);
+            return Key { index, generation: self.generations[index as usize] };
         }
-        self.places.push((0, Some(thing)));
-        Key { index: self.places.len() as u32 - 1, generation: 0 }
+        self.generations.push(0);
+        self.things.push(Some(thing));
+        Key { index: self.things.len() as u32 - 1, generation: 0 }
     }
 
+    #[inline]
+    pub(crate) fn has(&self, key: Key) -> bool {
+        self.generations.get(key.index as usize) == Some(&key.generation)
+    }
+
+    #[inline]
     pub(crate) fn get(&mut self, key: Key) -> Option<&mut T> {
-        let (generation, thing) = self.places.get_mut(key.index as usize)?;
-        if *generation == key.generation { thing.as_mut() } else { None }
+        if self.has(key) { self.things[key.index as usize].as_mut() } else { None }
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
-        self.get(key)?;
-        let place = &mut self.places[key.index as usize];
-        place.0 = place.0.wrapping_add(1);
+        if !self.has(key) {
+            return None;
+        }
+        self.generations[key.index as usize] = key.generation.wrapping_add(1);
         self.free.push(key.index);
-        place.1.take()
+        self.things[key.index as usize].take()
     }
 
     /// All keys, in no meaningful but always the same order.
     pub(crate) fn keys(&self) -> Vec<Key> {
-        let places = self.places.iter().enumerate().filter(|(_, (_, thing))| thing.is_some());
-        places.map(|(i, &(generation, _))| Key { index: i as u32, generation }).collect()
+        let things = (0..).zip(&self.things).filter(|(_, thing)| thing.is_some());
+        things
+            .map(|(index, _)| Key { index, generation: self.generations[index as usize] })
+            .collect()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.things.len() - self.free.len()
     }
 }
 

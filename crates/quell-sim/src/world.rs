@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Something that will happen.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Event {
     /// A user's request begins.
     Arrives,
@@ -156,6 +156,8 @@ pub(crate) struct World {
     pub(crate) series: Series,
     pub(crate) observed: Observed,
     pub(crate) timing: Timing,
+    /// When it looks at itself again.
+    looks_at: Time,
 }
 
 /// Runs a scenario to its end.
@@ -180,6 +182,7 @@ pub fn run_while(
         series: Series::default(),
         observed: Observed::default(),
         timing: timing(scenario),
+        looks_at: Time::ZERO + Duration::from_secs(1),
         scenario: scenario.clone(),
     };
     let end = Time::ZERO + scenario.end();
@@ -200,7 +203,7 @@ pub fn run_while(
         }
     }
     while let Some((now, event)) = world.agenda.next() {
-        if world.looks(now.min(end), early, on_second) || now >= end {
+        if now >= world.looks_at && world.looks(now.min(end), early, on_second) || now >= end {
             break;
         }
         world.now = now;
@@ -257,11 +260,11 @@ impl World {
     /// it, so that a run is the same whether or not anybody looks.
     fn looks(&mut self, now: Time, early: Early, on_second: &mut dyn FnMut(usize)) -> bool {
         loop {
-            let over = self.observed.seconds() + 1;
-            let at = Time::ZERO + Duration::from_secs(over as u64);
+            let (at, over) = (self.looks_at, self.observed.seconds() + 1);
             if at > now || over > self.timing.end {
                 return false;
             }
+            self.looks_at = at + Duration::from_secs(1);
             let looks = Moment { backlog: self.shops[0].backlog(), ..self.hosts.look(at) };
             self.observed.second_over(looks, self.shops[0].work);
             on_second(over);

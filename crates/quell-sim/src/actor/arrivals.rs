@@ -120,16 +120,16 @@ impl World {
                 self.agenda.at(at, Event::Arrives);
             }
         } else if let Pattern::Random { .. } | Pattern::Even { .. } = pattern {
-            self.agenda.at(Time::ZERO, Event::Arrives);
+            self.agenda.in_turn(Time::ZERO, Event::Arrives);
         } else if let Some(first) = self.users.arriving.next(Time::ZERO) {
-            self.agenda.at(first, Event::Arrives);
+            self.agenda.in_turn(first, Event::Arrives);
         }
     }
 
     /// A user comes, and the next one is on its way.
     pub(crate) fn arrives(&mut self) {
         if let Some(next) = self.users.arriving.next(self.now) {
-            self.agenda.at(next, Event::Arrives);
+            self.agenda.in_turn(next, Event::Arrives);
         }
         self.count(Count::Demand);
         self.asks(User::default());

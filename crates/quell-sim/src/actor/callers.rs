@@ -59,8 +59,8 @@ impl Users {
         })
     }
 
-    pub(crate) fn waits(&mut self, user: Key) -> bool {
-        self.all.get(user).is_some()
+    pub(crate) fn waits(&self, user: Key) -> bool {
+        self.all.has(user)
     }
 }
 

@@ -361,7 +361,7 @@ impl World {
             }
             Whose::User(user) => {
                 let reply = if good { Reply::Good } else { Reply::Error };
-                self.agenda.at(self.now, Event::Answers { to: Origin::User(user), reply });
+                self.agenda.soon(self.now, Event::Answers { to: Origin::User(user), reply });
             }
             Whose::Job { shop, job } => {
                 let marked = self.hosts.link(running.host).marks;
@@ -373,7 +373,7 @@ impl World {
                     let sends = u32::from(before) + u32::from(credit.sends().get());
                     chain.told = Some((Sends::new(sends), credit.returned()));
                 }
-                self.agenda.at(self.now, Event::Returns { shop, job, good, marked });
+                self.agenda.soon(self.now, Event::Returns { shop, job, good, marked });
             }
         }
     }

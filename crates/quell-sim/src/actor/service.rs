@@ -29,7 +29,7 @@ impl World {
             return;
         }
         if shop.trouble.fail || shop.fails(self.now) {
-            return self.agenda.at(self.now, Event::Answers { to: from, reply: Reply::Error });
+            return self.agenda.soon(self.now, Event::Answers { to: from, reply: Reply::Error });
         }
         if !shop.enters(Waiting { from, since: self.now }, until) {
             return self.refuses(at, from);
@@ -63,7 +63,7 @@ impl World {
 
     fn refuses(&mut self, at: u16, from: Origin) {
         self.shops[usize::from(at)].refuses(from);
-        self.agenda.at(self.now, Event::Answers { to: from, reply: Reply::Refused });
+        self.agenda.soon(self.now, Event::Answers { to: from, reply: Reply::Refused });
     }
 
     /// A worker has done its own part.

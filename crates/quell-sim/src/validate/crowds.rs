@@ -28,6 +28,7 @@ pub(super) fn rows(size: Size) -> Result<Vec<Row>, Invalid> {
 }
 
 /// Where a message of a client is, and what it carries.
+#[derive(Clone, Copy)]
 enum Step {
     Reads,
     Writes { version: u32 },

@@ -43,7 +43,9 @@ pub struct Series {
 impl Series {
     /// Counts `n` more of `what`, so long after the run began.
     pub fn add(&mut self, what: Count, at: Duration, n: u64) {
-        let tenth = (at.as_millis() / 100).min(LONGEST as u128 * TENTHS as u128 - 1) as usize;
+        let tenths = at.as_secs().saturating_mul(TENTHS as u64);
+        let tenth = tenths.saturating_add(u64::from(at.subsec_millis() / 100));
+        let tenth = (tenth as usize).min(LONGEST * TENTHS - 1);
         if self.tenths.len() <= tenth {
             self.tenths.resize(tenth + 1, [0; 5]);
         }
