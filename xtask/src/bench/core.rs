@@ -1,6 +1,6 @@
 //! One successful call through the core: time, allocations, instructions; and the same beside its peers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -55,12 +55,8 @@ struct Cost {
 }
 
 pub(super) fn measure(workspace: &Workspace) -> Result<Vec<Figure>> {
-    let folder = workspace.path("bench");
-    let (manifest, target) = (folder.join("Cargo.toml"), folder.join("target"));
-    let mut cargo = workspace.cargo(["build", "--release", "--locked"]);
-    cargo.arg("--manifest-path").arg(manifest).arg("--target-dir").arg(&target);
-    workspace.run(&mut cargo)?;
-    let program = target.join("release/quell-bench");
+    let programs = build(workspace)?;
+    let program = programs.join("quell-bench");
     let mut figures = Vec::new();
     // The loop itself is not what is measured.
     let around = callgrind::per_iteration(&program, "nothing")?;
@@ -70,11 +66,21 @@ pub(super) fn measure(workspace: &Workspace) -> Result<Vec<Figure>> {
         let instructions = callgrind::per_iteration(&program, name)? - around;
         figures.extend(name_figures(prefix, &cost, instructions, most));
     }
-    let program = target.join("release/peers");
+    let program = programs.join("peers");
     let by_hand = callgrind::per_iteration(&program, BY_HAND)?;
     compare(&mut figures, &format!("{STACK}_instructions"), by_hand);
     figures.extend(peers::measure(&program)?);
     Ok(figures)
+}
+
+/// Builds the programs that are measured; answers with their folder.
+pub(super) fn build(workspace: &Workspace) -> Result<PathBuf> {
+    let folder = workspace.path("bench");
+    let (manifest, target) = (folder.join("Cargo.toml"), folder.join("target"));
+    let mut cargo = workspace.cargo(["build", "--release", "--locked"]);
+    cargo.arg("--manifest-path").arg(manifest).arg("--target-dir").arg(&target);
+    workspace.run(&mut cargo)?;
+    Ok(target.join("release"))
 }
 
 /// What the program prints when it does this.

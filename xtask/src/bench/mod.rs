@@ -1,11 +1,11 @@
-//! `cargo xtask bench`: what a decision costs, and what a proxied request costs beside nginx.
+//! `cargo xtask bench`: what a decision costs, a proxied request beside nginx, and a simulated outage.
 //!
 //! **Why.** Protection that costs too much is switched off. What it costs is therefore a figure that anyone can
 //! repeat, compared with a peer in the same run where there is one.
 //!
 //! **How.** `core` counts time, allocations and instructions of one successful call and puts peers beside it; `gateway`
-//! divides the processor time of a proxy by the requests it served. Without a word both are measured. A missed goal is
-//! reported and is no error: only a measurement that could not be made is.
+//! divides the processor time of a proxy by the requests it served; `sim` simulates outages of hours. Without a word all are
+//! measured. A missed goal is reported and is no error: only a measurement that could not be made is.
 
 mod callgrind;
 mod core;
@@ -15,6 +15,7 @@ mod nginx;
 mod peers;
 mod process;
 mod program;
+mod sim;
 
 use anyhow::Result;
 
@@ -35,6 +36,8 @@ enum What {
     Core,
     /// One proxied request, beside nginx
     Gateway,
+    /// Simulated outages: events per second, four hours, memory; some three minutes
+    Sim,
 }
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
@@ -45,6 +48,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     }
     if wanted(What::Gateway) {
         figures.extend(gateway::measure(workspace)?);
+    }
+    if wanted(What::Sim) {
+        figures.extend(sim::measure(workspace)?);
     }
     figure::print(&figures, args.json)
 }
