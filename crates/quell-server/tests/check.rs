@@ -50,7 +50,7 @@ fn a_right_file_is_told_what_it_does() {
     let told = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     for expected in [
-        "right; 1 route, 0 lints, 7 settings not used by any host yet",
+        "right; 1 route, 0 lints, 6 settings not used by any host yet",
         "POST /pay → payments (policy: payments)",
         "attempts         3 within 4s, 1200ms each",
         "one call         up to 3 sends, and 3.9 s for its caller",
@@ -139,4 +139,19 @@ fn a_file_that_is_not_there_ends_with_1_and_says_so() {
     assert_eq!(output.status.code(), Some(1));
     let told = text(&output.stderr);
     assert!(told.starts_with("error: cannot read no-such-file.toml"), "{told}");
+}
+
+#[test]
+fn scenarios_are_checked_with_the_rest() {
+    let file = File::new("version = 1\n[scenario.x]\nlaod = \"300/s\"\n[policy.y]\nattempts = 0\n");
+    let output = file.check(&[], &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = text(&output.stderr);
+    for expected in [
+        "scenario.x.laod is not known here: did you mean `load`?",
+        "scenario.x.load is missing: write users' requests per second",
+        "policy.y.attempts is 0",
+    ] {
+        assert!(told.contains(expected), "{expected}\n{told}");
+    }
 }

@@ -10,9 +10,10 @@ mod show;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use quell::config::{Config, Error, Override, value};
+use quell::config::{Error, Override, value};
 
 use self::report::{Given, Report};
+use crate::sim::file;
 
 /// Reads a config file and says what is in force, what it does on the worst day, and what will hurt.
 ///
@@ -61,15 +62,16 @@ fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "write a share from 0 to 1, such as 0.5".to_owned())
 }
 
-fn set(text: &str) -> Result<Override, String> {
+/// A setting that goes over file and environment.
+pub(crate) fn set(text: &str) -> Result<Override, String> {
     Override::flag("--set", text)
         .ok_or_else(|| "write such as upstream.payments.budget.max=50".to_owned())
 }
 
 /// Runs the command.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
-    let config = match Config::load(&args.file, &args.set) {
-        Ok(config) => config,
+    let config = match file::load(&args.file, &args.set) {
+        Ok((config, _)) => config,
         Err(error) => return wrong(&error, args.json),
     };
     if args.effective {

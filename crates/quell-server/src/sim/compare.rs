@@ -46,8 +46,8 @@ struct Figure {
 #[derive(Debug, Serialize)]
 struct Pair {
     scenario: String,
-    a: &'static str,
-    b: &'static str,
+    a: String,
+    b: String,
     figures: Vec<Figure>,
 }
 
@@ -75,8 +75,8 @@ fn pair(a: &Job<'_>, b: &Job<'_>) -> Pair {
     });
     Pair {
         scenario: a.plan.name.clone(),
-        a: a.who.word(),
-        b: b.who.word(),
+        a: a.who.word.clone(),
+        b: b.who.word.clone(),
         figures: figures.into(),
     }
 }
@@ -115,10 +115,10 @@ pub(super) fn print_against_first(jobs: &[Job<'_>]) {
 
 /// Runs the command.
 pub(crate) fn main(args: &Args) -> anyhow::Result<()> {
-    let (a, b) = (read(&args.a)?, read(&args.b)?);
+    let (a, b) = (read(&args.a, &args.how)?, read(&args.b, &args.how)?);
     let (a, b) = (run(&a, &args.how, true)?, run(&b, &args.how, true)?);
     let twin = |job: &Job<'_>| {
-        b.iter().find(|twin| twin.plan.name == job.plan.name && twin.who == job.who)
+        b.iter().find(|twin| twin.plan.name == job.plan.name && twin.who.word == job.who.word)
     };
     let pairs: Vec<_> = a.iter().filter_map(|job| Some((job, pair(job, twin(job)?)))).collect();
     let files = [&args.a, &args.b].map(|path| path.display().to_string());

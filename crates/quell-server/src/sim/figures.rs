@@ -91,8 +91,8 @@ impl From<&Run> for Timeline {
 #[derive(Debug, Serialize)]
 pub(super) struct Row<'a> {
     pub(super) scenario: &'a str,
-    pub(super) kind: &'static str,
-    pub(super) against: &'static str,
+    pub(super) kind: &'a str,
+    pub(super) against: &'a str,
     pub(super) seed: u64,
     pub(super) w_rho: f64,
     #[serde(flatten)]
@@ -109,7 +109,7 @@ pub(super) struct Row<'a> {
 
 impl<'a> Row<'a> {
     pub(super) fn of(
-        (scenario, kind, against): (&'a str, &'static str, &'static str),
+        (scenario, kind, against): (&'a str, &'a str, &'a str),
         (seed, w_rho): (u64, f64),
         run: &Run,
     ) -> Self {
@@ -137,7 +137,7 @@ impl<'a> Row<'a> {
 #[derive(Debug, Serialize)]
 pub(super) struct OverSeeds<'a> {
     pub(super) scenario: &'a str,
-    pub(super) against: &'static str,
+    pub(super) against: &'a str,
     pub(super) seeds: usize,
     pub(super) healed: usize,
     pub(super) recovered_s: Option<Spread>,
@@ -149,7 +149,7 @@ pub(super) struct OverSeeds<'a> {
 }
 
 impl<'a> OverSeeds<'a> {
-    pub(super) fn of(scenario: &'a str, against: &'static str, runs: &[Run]) -> Self {
+    pub(super) fn of(scenario: &'a str, against: &'a str, runs: &[Run]) -> Self {
         let all: Vec<_> = runs.iter().map(|run| (Figures::from(&run.summary), run)).collect();
         let spread = |of: &dyn Fn(&(Figures, &Run)) -> Option<f64>| Spread::of(all.iter().map(of));
         Self {

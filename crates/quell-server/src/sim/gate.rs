@@ -1,77 +1,161 @@
 //! Gate: what a scenario promises, held against what came out.
 //!
+//! **How.** Every [figure](figures) of a run can be promised: exactly (`retries = 60000`), within a range (`goodput = [0.9, 1.0]`), or on
+//! one side (`max_wasted = 0.1`). Besides there are the verdict, how soon a run recovered, and what reached the services behind.
+//!
 //! ```
 //! use quell_server::sim::file;
 //!
 //! let text = file::DEMO.replacen("watch =", "assert = { recovered_within = \"1s\" }\nwatch =", 1);
 //! let plans = file::parse(&text)?;
-//! assert!(plans[0].promises.is_some());
-//! # Ok::<_, file::Invalid>(())
+//! assert_eq!(plans[0].promises.len(), 1);
+//! # Ok::<_, quell::config::Problems>(())
 //! ```
+
+mod figures;
 
 use std::time::Duration;
 
-use quell_sim::{Run, verdict::Verdict};
-use serde::Deserialize;
+use quell::config::{
+    fields::Fields,
+    read::{Raw, Read},
+    value,
+};
+use quell_sim::{
+    Run,
+    verdict::{Count, Verdict},
+};
 
-use super::file::{Against, some_duration};
+use self::figures::{FIGURES, Figure};
 
 /// What must hold, as written in `assert`.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Promises {
-    /// Whom it holds for; everybody who faces the scenario, if left out.
-    pub of: Vec<Against>,
+    /// Whom it holds for, by their words.
+    of: Vec<String>,
     /// Healed, and so soon after the outage.
-    #[serde(deserialize_with = "some_duration")]
-    pub recovered_within: Option<Duration>,
-    /// Attempts sent ÷ requests received, from the outage's start on.
-    pub max_amplification: Option<f64>,
-    /// Attempts sent ÷ users' requests, from the outage's start on.
-    pub max_sends_per_user: Option<f64>,
-    /// Share of the service's work for callers who had left.
-    pub max_wasted: Option<f64>,
-    /// Share of what was achievable after the outage that users got.
-    pub min_goodput: Option<f64>,
-    /// Share refused in the 15 seconds before the outage.
-    pub max_refused_before: Option<f64>,
-    /// Of users who came after the outage and got an answer.
-    #[serde(deserialize_with = "some_duration")]
-    pub max_p99_after: Option<Duration>,
+    recovered_within: Option<Duration>,
+    /// The word that must come out.
+    verdict: Option<&'static str>,
+    /// Figures by their places in [`FIGURES`], each with what it must lie within.
+    figures: Vec<(usize, Limits)>,
+    /// Attempts that reached a service behind the first ÷ users' requests, by its name and place.
+    behind: Vec<(String, usize, Limits)>,
 }
 
+/// The least and the most, both allowed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Limits {
+    least: f64,
+    most: f64,
+}
+
+/// The verdicts.
+const VERDICTS: [(&str, &str); 5] = [
+    ("healed", "healed"),
+    ("draining", "draining"),
+    ("sheds", "sheds"),
+    ("metastable", "metastable"),
+    ("unclear", "unclear"),
+];
+
 impl Promises {
-    /// What a run broke, in words.
-    pub fn broken(&self, who: Against, run: &Run) -> Vec<String> {
-        if !self.of.is_empty() && !self.of.contains(&who) {
-            return Vec::new();
+    /// Reads them: `ways` are the words of those who face the scenario, `behind` the services behind the first.
+    pub(super) fn read(fields: &Fields<'_>, ways: &[&str], behind: &[String]) -> Self {
+        let of = fields.words("of", ways).unwrap_or_else(|| (0..ways.len()).collect());
+        let mut promised = Vec::new();
+        for (i, figure) in FIGURES.iter().enumerate() {
+            promised.extend(figure.read(fields).map(|limits| (i, limits)));
         }
-        let summary = &run.summary;
-        let mut broken = Vec::new();
-        if let Some(within) = self.recovered_within
-            && !matches!(summary.verdict, Verdict::Healed { after } if after <= within)
-        {
-            broken.push(format!("{}, and recovered_within is {within:?}", summary.verdict));
-        }
-        let most = [
-            ("max_amplification", self.max_amplification, summary.amplification),
-            ("max_sends_per_user", self.max_sends_per_user, summary.attempts_per_user),
-            ("max_wasted", self.max_wasted, summary.wasted),
-            ("max_refused_before", self.max_refused_before, summary.refused_before),
-        ];
-        for (name, most, is) in most {
-            if let Some(most) = most.filter(|most| is > *most) {
-                broken.push(format!("{is:.3}, and {name} is {most}"));
+        let mut reached = Vec::new();
+        for (name, Within::<false>(limits)) in fields.values("behind") {
+            match behind.iter().position(|known| *known == name) {
+                Some(place) => reached.push((name, place, limits)),
+                None => fields.wrong(
+                    "behind",
+                    format_args!(
+                        "names \"{}\", which is no service in behind: write one that is",
+                        name.escape_debug()
+                    ),
+                ),
             }
         }
-        if let Some(least) = self.min_goodput.filter(|least| summary.goodput_after < *least) {
-            broken.push(format!("{:.3}, and min_goodput is {least}", summary.goodput_after));
+        Self {
+            of: of.into_iter().map(|i| ways[i].to_owned()).collect(),
+            recovered_within: fields.get("recovered_within"),
+            verdict: fields.word("verdict", &VERDICTS),
+            figures: promised,
+            behind: reached,
         }
-        let p99 = summary.phases[2].p99;
-        if let Some(most) = self.max_p99_after.filter(|most| p99.is_none_or(|p99| p99 > *most)) {
-            let is = p99.map_or("nobody got an answer".to_owned(), |p99| format!("{p99:?}"));
-            broken.push(format!("{is}, and max_p99_after is {most:?}"));
+    }
+
+    /// What a run broke, in words.
+    pub fn broken(&self, who: &str, run: &Run) -> Vec<String> {
+        let mut broken = Vec::new();
+        if !self.of.iter().any(|of| of == who) {
+            return broken;
+        }
+        let verdict = run.summary.verdict;
+        if let Some(within) = self.recovered_within
+            && !matches!(verdict, Verdict::Healed { after } if after <= within)
+        {
+            broken.push(format!("{verdict}, and recovered_within is {within:?}"));
+        }
+        if let Some(word) = self.verdict.filter(|word| *word != verdict.as_str()) {
+            broken.push(format!("{verdict}, and verdict is \"{word}\""));
+        }
+        for (i, limits) in &self.figures {
+            let Figure { name, of, .. } = FIGURES[*i];
+            let is = of(run);
+            broken.extend(limits.broken(is, name));
+        }
+        let demand = run.series.sum(Count::Demand, 0..usize::MAX) as f64;
+        for (name, place, limits) in &self.behind {
+            let sent = run.below.get(*place).map_or(0, |below| below.sent);
+            broken.extend(limits.broken(sent as f64 / demand.max(1.0), &format!("behind.{name}")));
         }
         broken
+    }
+}
+
+impl Limits {
+    const NONE: Self = Self { least: f64::NEG_INFINITY, most: f64::INFINITY };
+
+    fn broken(&self, is: f64, name: &str) -> Option<String> {
+        let Self { least, most } = *self;
+        // What was read as a decimal may be a hair off.
+        let hair = 1e-9 * is.abs().max(1.0);
+        let fits = is >= least - hair && is <= most + hair;
+        let promised = match (least.is_finite(), most.is_finite()) {
+            (true, true) if least == most => format!("{least}"),
+            (true, true) => format!("{least} to {most}"),
+            (true, false) => format!("at least {least}"),
+            _ => format!("at most {most}"),
+        };
+        (!fits).then(|| format!("{name} is {:.4}, and promised is {promised}", is))
+    }
+}
+
+/// One value or a range of them; `TIMED` ones are durations, kept in milliseconds.
+struct Within<const TIMED: bool>(Limits);
+
+impl<const TIMED: bool> Read for Within<TIMED> {
+    fn expected() -> String {
+        match TIMED {
+            true => "the least and the most, such as [\"90ms\", \"110ms\"]".to_owned(),
+            false => "a number, or the least and the most, such as [0.9, 1.1]".to_owned(),
+        }
+    }
+
+    fn read(value: &Raw<'_>) -> Option<Self> {
+        let one = |value: &Raw<'_>| match TIMED {
+            true => value::duration(value.text()?).map(|time| time.as_secs_f64() * 1e3),
+            false => value.number(),
+        };
+        let (least, most) = match value.parts() {
+            Some([least, most]) => (one(&least)?, one(&most)?),
+            None => (one(value)?, one(value)?),
+        };
+        (least <= most).then_some(Self(Limits { least, most }))
     }
 }

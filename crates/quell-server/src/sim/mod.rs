@@ -12,15 +12,20 @@ mod sweep;
 mod tip;
 pub mod validate;
 
-use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
+use quell::config::{Error, Override};
 use quell_sim::{Run, Scenario, precheck::Precheck, verdict::Count};
 use serde::Serialize;
 
 use self::{
     figures::{OverSeeds, Row},
-    file::{Against, Plan},
+    file::{Plan, Way},
     runs::{How, Spread},
     spark::Ink,
 };
@@ -52,9 +57,12 @@ enum Further {
 
 #[derive(Debug, clap::Args)]
 struct Plain {
-    /// `storm`, `ladder`, `demo`, or a file of scenarios
-    #[arg(default_value = "storm", value_name = "storm | ladder | demo | FILE")]
+    /// One that ships with Quell (see --list), or a config file with scenarios in it
+    #[arg(default_value = "storm", value_name = "NAME | FILE")]
     scenario: PathBuf,
+    /// Show the scenarios that ship with Quell
+    #[arg(long)]
+    list: bool,
     #[command(flatten)]
     how: How,
     /// Also show what the others change for the very same users, against the first
@@ -75,7 +83,7 @@ struct Plain {
 #[derive(Debug)]
 struct Job<'a> {
     plan: &'a Plan,
-    who: Against,
+    who: &'a Way,
     check: Precheck,
     /// One per seed.
     runs: Vec<Run>,
@@ -103,9 +111,16 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn plain(args: &Plain) -> anyhow::Result<ExitCode> {
-    let plans = read(&args.scenario)?;
+    if args.list {
+        let wide = file::SHIPPED.iter().map(|shipped| shipped.name.len()).max().unwrap_or(0);
+        for shipped in file::SHIPPED {
+            println!("{:wide$}  {}", shipped.name, shipped.about());
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let plans = read(&args.scenario, &args.how)?;
     ensure!(
-        !args.gate || plans.iter().any(|plan| plan.promises.is_some()),
+        !args.gate || plans.iter().any(|plan| !plan.promises.is_empty()),
         "nothing to hold a run to: write assert = {{ recovered_within = \"1s\" }} into a scenario"
     );
     let jobs = run(&plans, &args.how, args.json)?;
@@ -147,9 +162,9 @@ fn plain(args: &Plain) -> anyhow::Result<ExitCode> {
 fn broken(jobs: &[Job<'_>], how: &How) -> Vec<String> {
     let mut broken = Vec::new();
     for job in jobs {
-        let Some(promises) = &job.plan.promises else { continue };
         for (seed, run) in how.seeds().zip(&job.runs) {
-            for what in promises.broken(job.who, run) {
+            let promises = job.plan.promises.iter();
+            for what in promises.flat_map(|promises| promises.broken(job.who.word(), run)) {
                 broken.push(format!("{}, {}, seed {seed}: {what}", job.plan.name, job.who.label()));
             }
         }
@@ -157,14 +172,32 @@ fn broken(jobs: &[Job<'_>], how: &How) -> Vec<String> {
     broken
 }
 
-fn read(path: &PathBuf) -> anyhow::Result<Vec<Plan>> {
-    let text = match path.to_str().and_then(file::shipped) {
-        Some(text) => text.to_owned(),
-        None => std::fs::read_to_string(path).with_context(|| {
-            format!("cannot read {}: name a file, or write storm", path.display())
-        })?,
+/// The scenarios of one that ships with Quell, or of a file.
+fn read(path: &Path, how: &How) -> anyhow::Result<Vec<Plan>> {
+    let plans = match path.to_str().and_then(|name| Some((name, file::shipped(name)?))) {
+        Some((name, text)) => {
+            let overrides: Vec<_> = Override::env().into_iter().chain(how.set.clone()).collect();
+            file::parse_with(name, text, &overrides)?.1
+        }
+        None => {
+            file::load(path, &how.set)
+                .map_err(|error| match error {
+                    Error::Read { .. } => {
+                        anyhow::anyhow!(
+                            "{error}: name a file, or one that `quell sim --list` shows"
+                        )
+                    }
+                    Error::Wrong(problems) => problems.into(),
+                })?
+                .1
+        }
     };
-    file::parse(&text).with_context(|| path.display().to_string())
+    ensure!(
+        !plans.is_empty(),
+        "{} has no scenario: write a table such as [scenario.stall]",
+        path.display()
+    );
+    Ok(plans)
 }
 
 /// Says what theory expects, then runs it all.
@@ -173,14 +206,13 @@ fn run<'a>(plans: &'a [Plan], how: &How, quiet: bool) -> anyhow::Result<Vec<Job<
     let mut jobs = Vec::new();
     let mut said = BTreeSet::new();
     for plan in plans {
-        for &who in &plan.against {
-            let scenario = plan.faced_by(who);
-            let check = Precheck::of(&scenario)?;
+        for who in &plan.against {
+            let check = Precheck::of(&who.scenario)?;
             let line = format!("{}: {check}", who.label());
             if !quiet && said.insert(line.clone()) {
                 eprintln!("{line}");
             }
-            scenarios.push(scenario);
+            scenarios.push(who.scenario.clone());
             jobs.push(Job { plan, who, check, runs: Vec::new() });
         }
     }
@@ -192,14 +224,13 @@ fn run<'a>(plans: &'a [Plan], how: &How, quiet: bool) -> anyhow::Result<Vec<Job<
 
 impl Job<'_> {
     fn rows(&self, how: &How) -> impl Iterator<Item = Row<'_>> {
-        let name =
-            (self.plan.name.as_str(), self.plan.scenario.outage.kind.as_str(), self.who.word());
+        let name = (self.plan.name.as_str(), self.plan.trouble.as_str(), self.who.word());
         let w_rho = self.check.w_rho();
         how.seeds().zip(&self.runs).map(move |(seed, run)| Row::of(name, (seed, w_rho), run))
     }
 
     fn capacity(&self) -> f64 {
-        self.plan.faced_by(self.who).service.capacity()
+        self.who.scenario.service.capacity()
     }
 
     fn over_seeds(&self) -> OverSeeds<'_> {
@@ -304,13 +335,19 @@ fn heading(plan: &Plan) -> String {
 }
 
 /// What a scenario is, in a few words.
-fn heading_facts(plan: &Plan) -> [(&'static str, String); 5] {
+fn heading_facts(plan: &Plan) -> [(&str, String); 5] {
     let Scenario { load, instances, patience, service, outage, .. } = &plan.scenario;
     [
         ("load", format!("{}/s", thousands(*load))),
         ("capacity", format!("{}/s", thousands(service.capacity()))),
         ("instances", instances.to_string()),
         ("callers leave after", format!("{patience:?}")),
-        (outage.kind.as_str(), format!("for {:?}", outage.length)),
+        (
+            &plan.trouble,
+            format!(
+                "for {:?}",
+                if outage.length.is_zero() { plan.scenario.watch } else { outage.length }
+            ),
+        ),
     ]
 }

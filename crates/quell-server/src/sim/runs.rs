@@ -14,6 +14,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
+use quell::config::Override;
 use quell_sim::{Run, Scenario, verdict::Early};
 use serde::Serialize;
 
@@ -35,6 +36,9 @@ pub(crate) struct How {
     /// Whether a hopeless run may end early; `auto` means: where more than ten minutes are watched
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub(crate) early: When,
+    /// A setting that goes over file and environment, such as scenario.stall.load=500/s; may be given more than once
+    #[arg(long, value_name = "KEY=VALUE", value_parser = crate::check::set)]
+    pub(crate) set: Vec<Override>,
 }
 
 /// Whether a hopeless run may end early.

@@ -7,7 +7,6 @@ use quell_sim::{precheck::Precheck, sweep::Knob};
 use serde::Serialize;
 
 use super::{
-    file::Against,
     read,
     report::{Page, heat},
     runs::How,
@@ -19,8 +18,8 @@ use super::{
 /// Parameters: load, utilisation, capacity, outage (seconds), patience (milliseconds), instances, attempts, budget.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// `storm`, `ladder`, `demo`, or a file of scenarios; the first in it is swept unless --name says otherwise
-    #[arg(value_name = "storm | ladder | demo | FILE")]
+    /// One that `quell sim --list` shows, or a config file; its first scenario is swept unless --name says otherwise
+    #[arg(value_name = "NAME | FILE")]
     scenario: PathBuf,
     /// Across, such as utilisation=0.1..1:10 (from, to, how many)
     #[arg(long, value_name = "NAME=FROM..TO:N")]
@@ -32,8 +31,8 @@ pub(crate) struct Args {
     #[arg(long)]
     name: Option<String>,
     /// Who faces it; the first in the file, if left out
-    #[arg(long, value_enum, value_name = "WHO")]
-    against: Option<Against>,
+    #[arg(long, value_name = "WHO")]
+    against: Option<String>,
     #[command(flatten)]
     how: How,
     /// Print one JSON document instead of a map
@@ -107,7 +106,7 @@ pub(crate) struct Cell {
 #[derive(Debug, Serialize)]
 pub(crate) struct Map {
     pub(crate) scenario: String,
-    pub(crate) against: &'static str,
+    pub(crate) against: String,
     #[serde(skip)]
     pub(crate) x: Axis,
     #[serde(skip)]
@@ -138,18 +137,22 @@ pub(crate) fn main(args: &Args) -> anyhow::Result<()> {
 }
 
 fn sweep(args: &Args) -> anyhow::Result<Map> {
-    let plans = read(&args.scenario)?;
+    let plans = read(&args.scenario, &args.how)?;
     let plan = match &args.name {
         Some(name) => plans.iter().find(|plan| plan.name == *name),
         None => plans.first(),
     };
     let plan = plan.context("no scenario of that name: write one that is in the file")?;
-    let who = args.against.or(plan.against.first().copied());
-    let who = who.context("nobody faces this scenario: write against = [\"front\"]")?;
+    let who = match &args.against {
+        Some(word) => plan.way(word),
+        None => plan.against.first(),
+    };
+    let who =
+        who.context("nobody of that name faces this scenario: write such as --against front")?;
     let (mut scenarios, mut grid) = (Vec::new(), Vec::new());
     for &y in &args.y.values {
         for &x in &args.x.values {
-            let mut scenario = plan.faced_by(who);
+            let mut scenario = who.scenario.clone();
             args.x.knob.set(&mut scenario, x)?;
             args.y.knob.set(&mut scenario, y)?;
             grid.push((x, y, Precheck::of(&scenario)?.w_rho()));
@@ -172,7 +175,7 @@ fn sweep(args: &Args) -> anyhow::Result<Map> {
     let cells: Vec<_> = cells.collect();
     Ok(Map {
         scenario: plan.name.clone(),
-        against: who.label(),
+        against: who.label().to_owned(),
         x_name: args.x.knob.as_str(),
         y_name: args.y.knob.as_str(),
         seeds: args.how.seeds.get(),
@@ -245,7 +248,7 @@ mod tests {
         let axis = Axis { knob: Knob::Utilisation, values: vec![0.5, 0.9, 1.1] };
         let map = Map {
             scenario: "s".into(),
-            against: "naive",
+            against: "naive".into(),
             y: Axis { values: vec![1.0], ..axis.clone() },
             x: axis,
             x_name: "utilisation",

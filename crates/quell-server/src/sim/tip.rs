@@ -8,7 +8,7 @@ use quell_sim::{
 };
 use serde::Serialize;
 
-use super::{file::Against, read, runs::How};
+use super::{read, runs::How};
 use crate::table::{Table, thousands};
 
 /// Looks for the shortest outage, or the lowest load, from which a scenario does not heal any more.
@@ -16,8 +16,8 @@ use crate::table::{Table, thousands};
 /// By bisection, in whole seconds or in hundredths of the capacity. Healed means: as long as the scenario watches, with every seed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// `storm`, `ladder`, `demo`, or a file of scenarios
-    #[arg(value_name = "storm | ladder | demo | FILE")]
+    /// One that `quell sim --list` shows, or a config file with scenarios in it
+    #[arg(value_name = "NAME | FILE")]
     scenario: PathBuf,
     /// What to make worse
     #[arg(long, value_enum)]
@@ -26,8 +26,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     most: Option<u64>,
     /// Only these of those who face it
-    #[arg(long, value_enum, value_name = "WHO")]
-    against: Vec<Against>,
+    #[arg(long, value_name = "WHO")]
+    against: Vec<String>,
     #[command(flatten)]
     how: How,
     /// Print one JSON document instead of a table
@@ -56,7 +56,7 @@ impl Over {
 #[derive(Serialize)]
 struct Found {
     scenario: String,
-    against: &'static str,
+    against: String,
     over: &'static str,
     survives: Option<f64>,
     falls: Option<f64>,
@@ -66,16 +66,16 @@ struct Found {
 pub(crate) fn main(args: &Args) -> anyhow::Result<()> {
     let (knob, most, step) = args.over.knob();
     let most = args.most.unwrap_or(most).max(2);
-    let plans = read(&args.scenario)?;
+    let plans = read(&args.scenario, &args.how)?;
     let jobs: Vec<_> = plans
         .iter()
-        .flat_map(|plan| plan.against.iter().map(move |&who| (plan, who)))
-        .filter(|(_, who)| args.against.is_empty() || args.against.contains(who))
+        .flat_map(|plan| plan.against.iter().map(move |who| (plan, who)))
+        .filter(|(_, who)| args.against.is_empty() || args.against.contains(&who.word))
         .collect();
     let bar = super::runs::bar(jobs.len() as u64 * steps(1, most), "runs");
-    let found = args.how.each(&jobs, |(plan, who)| {
+    let found = args.how.each(&jobs, |(_, who)| {
         tip(1, most, &mut |n| {
-            let mut scenario = plan.faced_by(*who);
+            let mut scenario = who.scenario.clone();
             knob.set(&mut scenario, n as f64 * step)?;
             bar.inc(1);
             args.how.heals(&scenario)
@@ -94,7 +94,7 @@ pub(crate) fn main(args: &Args) -> anyhow::Result<()> {
         rows.push((
             *plan,
             who.label(),
-            Found { scenario, against: who.word(), over: knob.as_str(), survives, falls },
+            Found { scenario, against: who.word.clone(), over: knob.as_str(), survives, falls },
         ));
     }
     if args.json {

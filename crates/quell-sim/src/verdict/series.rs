@@ -57,6 +57,11 @@ impl Series {
         self.sum(what, second..second + 1)
     }
 
+    /// The count in one tenth of a second; 0 where nothing was counted.
+    pub fn tenth(&self, what: Count, tenth: usize) -> u64 {
+        self.tenths(what, tenth..tenth + 1)
+    }
+
     /// The count over these seconds.
     pub fn sum(&self, what: Count, seconds: Range<usize>) -> u64 {
         self.tenths(what, seconds.start * TENTHS..seconds.end.saturating_mul(TENTHS))

@@ -68,6 +68,11 @@ impl<'a> Fields<'a> {
         self.ask(name).is_some()
     }
 
+    /// Whether a table is written.
+    pub fn is_table(&self, name: &'static str) -> bool {
+        matches!(self.ask(name), Some(Entry { node: Node { value: Value::Table(_), .. }, .. }))
+    }
+
     /// Reads a setting if it is written, else leaves what there is; whether it was there and right.
     pub fn set<T: Read>(&self, name: &'static str, into: &mut T) -> bool {
         let found = self.get(name);
@@ -125,6 +130,21 @@ impl<'a> Fields<'a> {
             self.wrong(name, format_args!("is {shown}: {fix}"));
         }
         found.map(|(_, meaning)| *meaning)
+    }
+
+    /// Some of a few words, by their places among these; `None` if it is not written.
+    pub fn words(&self, name: &'static str, words: &[&str]) -> Option<Vec<usize>> {
+        let path = self.below(name);
+        let part = |(i, node): (usize, &Node)| {
+            let written: String = self.read(&format!("{path}[{i}]"), node)?;
+            let found = words.iter().position(|word| *word == written);
+            if found.is_none() {
+                let (shown, fix) = (node.value.shown(), choice(&written, words.iter().copied()));
+                self.document.wrong(node.at.clone(), format!("{path}[{i}] is {shown}: {fix}"));
+            }
+            found
+        };
+        Some(self.parts(name)?.iter().enumerate().filter_map(part).collect())
     }
 
     /// The name of something else in the file.
@@ -249,15 +269,23 @@ impl<'a> Fields<'a> {
         rows.filter_map(|(i, node)| self.inside(format!("{path}[{i}]"), &node.at, node)).collect()
     }
 
-    /// Numbers with names, in the order they are written.
-    pub fn numbers(&self, name: &'static str) -> Vec<(String, u32)> {
+    /// One table, or several in a row.
+    pub fn tables(&self, name: &'static str) -> Vec<Fields<'a>> {
+        match self.is_table(name) {
+            true => self.table(name).into_iter().collect(),
+            false => self.rows(name),
+        }
+    }
+
+    /// Values with names, in the order they are written.
+    pub fn values<T: Read>(&self, name: &'static str) -> Vec<(String, T)> {
         let Some(inside) = self.table(name) else { return Vec::new() };
         inside.leave();
-        let number = |entry: &Entry| {
-            let number = inside.read(&inside.below(&entry.name), &entry.node)?;
-            Some((entry.name.clone(), number))
+        let value = |entry: &Entry| {
+            let value = inside.read(&inside.below(&entry.name), &entry.node)?;
+            Some((entry.name.clone(), value))
         };
-        inside.table.0.iter().filter_map(number).collect()
+        inside.table.0.iter().filter_map(value).collect()
     }
 
     /// A setting is wrong in itself.

@@ -62,7 +62,7 @@ pub use breaker::{Breaker, Counted};
 pub use budget::Budget;
 pub use document::{Idle, Override};
 pub use later::{Store, Worker};
-pub use policy::{Hedged, Policy, RetryOn, UnsafeMethods};
+pub use policy::{Hedged, Policy, RetryOn, UnsafeMethods, backoff};
 pub use preset::Preset;
 pub use problem::{Place, Problem, Problems};
 pub use secret::{NoPlace, Secret, Unreadable};
@@ -94,7 +94,7 @@ pub struct Config {
     pub store: Option<Store>,
     /// Consumers of events.
     pub workers: BTreeMap<String, Worker>,
-    /// Scenarios by name; `quell sim` reads what is in them.
+    /// Scenarios by name; whoever runs them [reads](Config::parse_with) what is in them.
     pub scenarios: Vec<String>,
     /// What nothing acts on yet.
     pub idle: Vec<Idle>,
@@ -130,6 +130,15 @@ pub enum NotCallable {
 impl Config {
     /// Reads a file, with the environment over it and flags over both.
     pub fn load(path: &Path, flags: &[Override]) -> Result<Self, Error> {
+        Self::load_with(path, flags, &mut leave)
+    }
+
+    /// The same for whoever reads scenarios, as in [`Config::parse_with`].
+    pub fn load_with(
+        path: &Path,
+        flags: &[Override],
+        scenario: &mut dyn FnMut(&Self, &str, Fields<'_>),
+    ) -> Result<Self, Error> {
         let name = path.display().to_string();
         let mut text = String::new();
         // No more than it takes to see that it is too long.
@@ -138,14 +147,31 @@ impl Config {
             .map_err(|error| Error::Read { name: name.clone(), error })?;
         let mut overrides = Override::env();
         overrides.extend_from_slice(flags);
-        Ok(Self::parse(&name, &text, &overrides)?)
+        Ok(Self::parse_with(&name, &text, &overrides, scenario)?)
     }
 
     /// Reads a text. Later overrides go over earlier ones; the name stands in problems.
     pub fn parse(name: &str, text: &str, overrides: &[Override]) -> Result<Self, Problems> {
+        Self::parse_with(name, text, overrides, &mut leave)
+    }
+
+    /// The same for whoever reads scenarios: each is handed over with its name once all else was read, and what is wrong
+    /// in it is told along with all that is wrong elsewhere.
+    pub fn parse_with(
+        name: &str,
+        text: &str,
+        overrides: &[Override],
+        scenario: &mut dyn FnMut(&Self, &str, Fields<'_>),
+    ) -> Result<Self, Problems> {
         let document = Document::parse(name, text, overrides)?;
         let mut config = Self::default();
-        config.read(&document.root());
+        let root = document.root();
+        config.read(&root);
+        for (name, fields) in root.named("scenario") {
+            scenario(&config, &name, fields);
+            config.scenarios.push(name);
+        }
+        drop(root);
         document.finish()?;
         config.idle = document.idle();
         Ok(config)
@@ -180,11 +206,6 @@ impl Config {
         for (name, fields) in root.named("worker") {
             self.workers.extend(Worker::read(&fields).map(|worker| (name, worker)));
         }
-        for (name, fields) in root.named("scenario") {
-            fields.leave();
-            fields.all_idle("quell sim reads scenarios from files of their own");
-            self.scenarios.push(name);
-        }
     }
 
     /// The policy of calls to an upstream, where a route names none: that of the same name, or the defaults.
@@ -213,4 +234,9 @@ impl Config {
     pub fn effective(&self) -> String {
         print::effective(self)
     }
+}
+
+/// Scenarios are for somebody else to read.
+fn leave(_: &Config, _: &str, fields: Fields<'_>) {
+    fields.leave();
 }

@@ -170,7 +170,8 @@ enum Grows {
     List,
 }
 
-fn backoff(fields: &Fields<'_>, spec: &mut backoff::Spec) {
+/// Reads waits between attempts, as in `backoff = { base = "100ms", cap = "2s" }`, over what there is.
+pub fn backoff(fields: &Fields<'_>, spec: &mut backoff::Spec) {
     let kinds = [
         ("exponential", Grows::Exponential),
         ("fixed", Grows::Fixed),

@@ -41,6 +41,13 @@ impl Raw<'_> {
             _ => None,
         }
     }
+
+    /// The parts, if it is a list of so many.
+    pub fn parts<const N: usize>(&self) -> Option<[Raw<'_>; N]> {
+        let Value::List(list) = self.0 else { return None };
+        let parts: Vec<_> = list.iter().map(|node| Raw(&node.value)).collect();
+        parts.try_into().ok()
+    }
 }
 
 macro_rules! whole {

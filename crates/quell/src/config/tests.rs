@@ -90,7 +90,6 @@ fn what_nothing_acts_on_is_told() {
             "route[0].idempotency",
             "store",
             "worker.payment_events",
-            "scenario.stall",
         ]
     );
     assert_eq!(config.idle[1].place.to_string(), "quell.toml:21:9");

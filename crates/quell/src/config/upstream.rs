@@ -148,7 +148,7 @@ impl Upstream {
             spec.order = order;
         }
         fields.set("queue_wait", &mut spec.queue_wait);
-        self.pools = fields.numbers("pools");
+        self.pools = fields.values("pools");
         let caps: Vec<_> = self.pools.iter().map(|(_, cap)| *cap).collect();
         match pools::Spec::of(&caps) {
             Ok(pools) => self.spec.pools = pools,

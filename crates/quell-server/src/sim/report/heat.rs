@@ -19,7 +19,7 @@ pub(crate) fn section(map: &Map) -> String {
          after the outage that users got. The line is where theory expects the edge: w·ρ = 1.</p>\
          <ul class=\"facts\">{legend}</ul><div class=\"card\">{}</div></section>",
         escape(&map.scenario),
-        escape(map.against),
+        escape(&map.against),
         escape(map.x_name),
         escape(map.y_name),
         picture(map)

@@ -1,0 +1,107 @@
+//! What happens to a service.
+
+use std::time::Duration;
+
+use quell::config::fields::Fields;
+use quell_sim::scenario::{Outage, OutageKind};
+
+use super::time::needed;
+
+/// Something that happens, as written.
+pub(super) struct Trouble {
+    /// In a word.
+    pub(super) word: &'static str,
+    /// From its start to its end. It does nothing by itself where it comes in parts.
+    pub(super) whole: Outage,
+    /// Its parts, if it has any.
+    pub(super) parts: Vec<Outage>,
+}
+
+impl Trouble {
+    /// Nothing happens.
+    pub(super) const NONE: Self = Self {
+        word: "nothing happens",
+        whole: Outage { kind: NOTHING, at: Duration::ZERO, length: Duration::ZERO },
+        parts: vec![],
+    };
+
+    /// All that happens, without what does nothing.
+    pub(super) fn all(self) -> Vec<Outage> {
+        if self.parts.is_empty() { vec![self.whole] } else { self.parts }
+    }
+}
+
+const NOTHING: OutageKind = OutageKind::Brownout { share: 0.0 };
+
+#[derive(Clone, Copy)]
+enum Word {
+    Known(OutageKind),
+    Brownout,
+    Latency,
+    Hang,
+    Partial,
+    BadDeploy,
+}
+
+const WORDS: [(&str, Word); 8] = [
+    ("fail", Word::Known(OutageKind::Fail)),
+    ("hole", Word::Known(OutageKind::Hole)),
+    ("stall", Word::Known(OutageKind::Stall)),
+    ("brownout", Word::Brownout),
+    ("latency", Word::Latency),
+    ("hang", Word::Hang),
+    ("partial", Word::Partial),
+    ("bad-deploy", Word::BadDeploy),
+];
+
+/// Reads one; `None` if what it needs is not there.
+pub(super) fn read(fields: &Fields<'_>) -> Option<Trouble> {
+    let word = fields.word("kind", &WORDS);
+    if !fields.has("kind") {
+        fields.wrong("kind", "is missing: write such as kind = \"stall\"");
+    }
+    let (at, length) = (needed(fields, "at"), needed(fields, "length"));
+    let kind = match word {
+        Some(Word::Known(kind)) => Some(kind),
+        Some(Word::Brownout) => needed(fields, "share").map(|share| OutageKind::Brownout { share }),
+        Some(Word::Latency) => {
+            needed(fields, "factor").map(|factor| OutageKind::Latency { factor })
+        }
+        Some(Word::Hang) => {
+            let (share, time) = (needed(fields, "share"), needed(fields, "time"));
+            share.zip(time).map(|(share, time)| OutageKind::Hang { share, time })
+        }
+        Some(Word::Partial) => needed(fields, "share").map(|share| OutageKind::Partial { share }),
+        Some(Word::BadDeploy) => {
+            let (instances, step) = (needed(fields, "instances"), needed(fields, "step"));
+            let (at, length) = (at?, length?);
+            return Some(Trouble {
+                word: "bad-deploy",
+                whole: Outage { kind: NOTHING, at, length },
+                parts: Outage::bad_deploy(at, length, instances?, step?),
+            });
+        }
+        None => {
+            fields.leave();
+            None
+        }
+    };
+    let flaps =
+        fields.table("flapping").map(|flaps| (needed(&flaps, "down"), needed(&flaps, "up")));
+    let whole = Outage { kind: kind?, at: at?, length: length? };
+    let word = whole.kind.as_str();
+    Some(match flaps {
+        Some((down, up)) => Trouble {
+            word,
+            parts: whole.flapping(down?, up?),
+            whole: Outage { kind: NOTHING, ..whole },
+        },
+        None => Trouble { word, whole, parts: vec![] },
+    })
+}
+
+/// Reads `faults`, one table or several.
+pub(super) fn all(fields: &Fields<'_>) -> Vec<Outage> {
+    let read = |row: Fields<'_>| read(&row).map_or_else(Vec::new, Trouble::all);
+    fields.tables("faults").into_iter().flat_map(read).collect()
+}

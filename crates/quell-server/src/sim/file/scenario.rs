@@ -1,0 +1,195 @@
+//! One scenario, from its table.
+
+use std::time::Duration;
+
+use quell::{
+    config::{
+        Config,
+        fields::Fields,
+        read::{Rate, Raw, Read},
+    },
+    core::spec::UpstreamSpec,
+};
+use quell_sim::{
+    Scenario,
+    dist::Draw,
+    scenario::{Arrivals, Callers, OutageKind, Restart, Resubmit, Service},
+};
+
+use super::{
+    faults::{self, Trouble},
+    graph,
+    plan::Plan,
+    policies, service,
+    time::{curve, needed, spread},
+    way,
+};
+use crate::sim::gate::Promises;
+
+/// How long a recovery must be watched to be believed.
+const WATCH: Duration = Duration::from_secs(25);
+/// What a service of which nothing is said takes for a request, and how much more it can do than is asked of it.
+const USUAL: (Duration, f64) = (Duration::from_millis(100), 1.2);
+
+/// Reads a scenario; `None` if there is not enough of it left to be run. Whatever is wrong was told to the fields.
+pub(super) fn read(config: &Config, name: &str, fields: &Fields<'_>) -> Option<Plan> {
+    let named = policies::read(config, fields, UpstreamSpec::gateway());
+    let (calls, below, behind) = graph::read(config, fields);
+    let arrivals = arrivals(fields);
+    let described = fields.has("service");
+    let service = fields.table("service").map(|table| service::read(&table));
+    let load = load(fields, arrivals.as_ref(), service.as_ref().and_then(Option::as_ref));
+    let trouble = match fields.table("outage") {
+        Some(table) => faults::read(&table),
+        None if fields.has("outage") => None,
+        None => Some(Trouble::NONE),
+    };
+    let (word, outage, parts) = match trouble {
+        Some(Trouble { word, whole, parts }) => (Some(word), whole, parts),
+        None => (None, Trouble::NONE.whole, vec![]),
+    };
+    let service = if described { service.flatten() } else { load.map(usual_service) };
+    let mut scenario = Scenario {
+        load: load.unwrap_or(1.0),
+        arrivals: arrivals.unwrap_or(Arrivals::Random),
+        resubmit: resubmit(fields),
+        restarts: restarts(fields),
+        instances: named.and_then(|named| named.instances).unwrap_or(1),
+        callers: Callers::NAIVE,
+        service: service.clone().unwrap_or_else(|| usual_service(1.0)),
+        calls,
+        below,
+        outage,
+        faults: parts.into_iter().chain(faults::all(fields)).collect(),
+        ..Scenario::storm(OutageKind::Fail)
+    };
+    fields.set("instances", &mut scenario.instances);
+    fields.set("patience", &mut scenario.patience);
+    fields.set("writes", &mut scenario.writes);
+    fields.set("credit", &mut scenario.credit);
+    fields.set("watch", &mut scenario.watch);
+    if let Err(error) = scenario.check() {
+        fields.invalid(&error);
+    }
+    timing(fields, &scenario);
+    let (against, others) = way::read(config, fields, &scenario, named);
+    let words: Vec<_> = against.iter().map(|way| way.word.as_str()).collect();
+    let promises = fields.tables("assert");
+    let promises = promises.iter().map(|table| Promises::read(table, &words, &behind)).collect();
+    if load.is_none() || service.is_none() {
+        return None;
+    }
+    let (name, trouble) = (name.to_owned(), word?.to_owned());
+    Some(Plan { name, trouble, scenario, against, others, promises })
+}
+
+/// A service with a fifth to spare.
+fn usual_service(load: f64) -> Service {
+    let (time, spare) = USUAL;
+    let workers = (load * spare * time.as_secs_f64()).ceil().clamp(1.0, 1e9);
+    Service::constant(workers as u32, time)
+}
+
+/// What the model itself does not mind, but a verdict does.
+fn timing(fields: &Fields<'_>, scenario: &Scenario) {
+    if scenario.patience.is_zero() {
+        fields.wrong("patience", "is 0s, so everybody leaves at once: write such as \"1s\"");
+    }
+    let whole = |duration: Duration| duration.subsec_nanos() == 0;
+    let outage = scenario.outage;
+    if !whole(outage.at) || !whole(outage.length) {
+        fields.wrong("outage", "is judged by whole seconds: write at and length as such");
+    }
+    if !whole(scenario.watch) || scenario.watch < WATCH {
+        fields.wrong(
+            "watch",
+            "is too short to believe a recovery: write whole seconds, at least \"25s\"",
+        );
+    }
+}
+
+/// Users' requests per second: as written, or as they arrive.
+fn load(
+    fields: &Fields<'_>,
+    arrivals: Option<&Arrivals>,
+    service: Option<&Service>,
+) -> Option<f64> {
+    let written = fields.get::<Rate>("load").map(|Rate(load)| load);
+    match arrivals {
+        _ if fields.has("load") => written,
+        Some(Arrivals::Recorded(counts)) => {
+            let sum: f64 = counts.iter().map(|&count| f64::from(count)).sum();
+            Some((sum / counts.len().max(1) as f64).max(f64::MIN_POSITIVE))
+        }
+        Some(Arrivals::Closed { users, think }) => {
+            let think = Draw::new(think).map_or(Duration::ZERO, |think| think.mean());
+            let round = think + service.map_or(Duration::ZERO, Service::mean);
+            Some(f64::from(*users) / round.as_secs_f64().max(1e-9))
+        }
+        _ => {
+            fields.wrong("load", "is missing: write users' requests per second, such as \"300/s\"");
+            None
+        }
+    }
+}
+
+/// `"random"`, `"even"`, `{ shape = … }`, `{ recorded = … }` or `{ users = …, think = … }`.
+fn arrivals(fields: &Fields<'_>) -> Option<Arrivals> {
+    if !fields.is_table("arrivals") {
+        let even = fields.word("arrivals", &[("random", false), ("even", true)]);
+        return Some(if even == Some(true) { Arrivals::Even } else { Arrivals::Random });
+    }
+    let inside = fields.table("arrivals")?;
+    if inside.has("shape") {
+        return curve(&inside, "shape").map(Arrivals::Shaped);
+    }
+    if inside.has("recorded") {
+        let seconds = inside.list::<Seconds>("recorded")?;
+        let count = |Seconds(count, times)| std::iter::repeat_n(count, times);
+        return Some(Arrivals::Recorded(seconds.into_iter().flat_map(count).collect()));
+    }
+    let (users, think) = (needed(&inside, "users"), spread(&inside, "think"));
+    if !inside.has("think") {
+        inside.wrong("think", "is missing: write how long a user thinks, such as \"1s\"");
+    }
+    Some(Arrivals::Closed { users: users?, think: think? })
+}
+
+/// As many in a second, for so many seconds.
+struct Seconds(u32, usize);
+
+impl Read for Seconds {
+    fn expected() -> String {
+        "the requests of a second, such as 300, or of several, such as [300, 20]".to_owned()
+    }
+
+    fn read(value: &Raw<'_>) -> Option<Self> {
+        let count = |value: &Raw<'_>| u32::try_from(value.whole()?).ok();
+        if let Some(count) = count(value) {
+            return Some(Self(count, 1));
+        }
+        let [each, seconds] = value.parts()?;
+        let seconds = count(&seconds).filter(|seconds| *seconds <= 100_000)?;
+        Some(Self(count(&each)?, seconds as usize))
+    }
+}
+
+fn resubmit(fields: &Fields<'_>) -> Option<Resubmit> {
+    let inside = fields.table("resubmit")?;
+    let (share, after) = (needed(&inside, "share"), spread(&inside, "after"));
+    if !inside.has("after") {
+        inside.wrong("after", "is missing: write how much later, such as \"5s\"");
+    }
+    let mut times = 1;
+    inside.set("times", &mut times);
+    Some(Resubmit { share: share?, after: after?, times })
+}
+
+fn restarts(fields: &Fields<'_>) -> Vec<Restart> {
+    let restart = |row: Fields<'_>| {
+        let (at, mut step) = (needed(&row, "at"), Duration::ZERO);
+        row.set("step", &mut step);
+        Some(Restart { at: at?, step })
+    };
+    fields.tables("restarts").into_iter().filter_map(restart).collect()
+}

@@ -1,0 +1,76 @@
+//! A service: how fast it works, how it queues, and how it behaves when there is too much.
+
+use std::time::Duration;
+
+use quell::config::fields::Fields;
+use quell_sim::{
+    dist::Dist,
+    scenario::{Abandonment, Cold, Order, Queue, Service},
+};
+
+use super::time::{curve, needed, spread};
+
+/// Reads the settings of a service; `None` if what it needs is not there.
+pub(super) fn read(fields: &Fields<'_>) -> Option<Service> {
+    let workers = needed::<u32>(fields, "workers");
+    let mut service = Service::new(workers.unwrap_or(1), Duration::from_millis(1));
+    let time = time(fields);
+    if let Some(queue) = fields.table("queue") {
+        service.queue = self::queue(&queue);
+    }
+    service.abandonment = abandonment(fields);
+    service.failures = curve(fields, "failures").unwrap_or_default();
+    service.crowding = curve(fields, "crowding").unwrap_or_default();
+    if let Some(cold) = fields.table("cold") {
+        let (factor, over) = (needed(&cold, "factor"), needed(&cold, "over"));
+        service.cold = factor.zip(over).map(|(factor, over)| Cold { factor, over });
+    }
+    fields.set("refusal_cost", &mut service.refusal_cost);
+    workers?;
+    Some(Service { time: time?, ..service })
+}
+
+fn time(fields: &Fields<'_>) -> Option<Dist> {
+    let time = spread(fields, "time");
+    if !fields.has("time") {
+        fields.wrong("time", "is missing: write how long a request takes, such as \"100ms\"");
+    }
+    let exponential = fields.word("spread", &[("constant", false), ("exponential", true)]);
+    match (time?, exponential) {
+        (Dist::Constant(mean), Some(true)) => Some(Dist::Exponential { mean }),
+        (Dist::Constant(time), _) => Some(Dist::Constant(time)),
+        (time, None) => Some(time),
+        (_, Some(_)) => {
+            fields.wrong("spread", "says again what time says: write one of them");
+            None
+        }
+    }
+}
+
+fn queue(fields: &Fields<'_>) -> Queue {
+    let orders = [("fifo", Order::Fifo), ("lifo", Order::Lifo), ("adaptive", Order::Adaptive)];
+    Queue {
+        order: fields.word("order", &orders).unwrap_or_default(),
+        max: fields.get("max"),
+        wait: fields.get("wait"),
+    }
+}
+
+/// `"serves"`, `{ cancels_after = "10ms" }` or `{ margin = "110ms" }`.
+fn abandonment(fields: &Fields<'_>) -> Abandonment {
+    if !fields.is_table("abandonment") {
+        return fields.word("abandonment", &[("serves", Abandonment::Serves)]).unwrap_or_default();
+    }
+    let Some(inside) = fields.table("abandonment") else { return Abandonment::Serves };
+    match (inside.get("cancels_after"), inside.get("margin")) {
+        (Some(after), None) => Abandonment::Cancels { after },
+        (None, Some(margin)) => Abandonment::Deadline { margin },
+        _ => {
+            fields.wrong(
+                "abandonment",
+                "needs one of two: write { cancels_after = \"10ms\" } for a service that notices, or { margin = \"110ms\" } for one that reads deadlines",
+            );
+            Abandonment::Serves
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Scenario files that ship with the command.
+
+/// A scenario file that ships with Quell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shipped {
+    /// What to write after `quell sim`.
+    pub name: &'static str,
+    /// What is in it.
+    pub text: &'static str,
+}
+
+impl Shipped {
+    /// What it is about: its first line.
+    pub fn about(&self) -> &'static str {
+        self.text.lines().next().unwrap_or_default().trim_start_matches('#').trim()
+    }
+}
+
+macro_rules! shipped {
+    ($($name:literal),+ $(,)?) => {
+        /// All of them.
+        pub const SHIPPED: &[Shipped] = &[$(Shipped {
+            name: $name,
+            text: include_str!(concat!("../../../../quell-sim/scenarios/", $name, ".toml")),
+        }),+];
+    };
+}
+
+shipped!["storm", "ladder", "demo"];
+
+/// The storm.
+pub const STORM: &str = include_str!("../../../../quell-sim/scenarios/storm.toml");
+/// The storm against every cure, one more at a time.
+pub const LADDER: &str = include_str!("../../../../quell-sim/scenarios/ladder.toml");
+/// What the demo does, for the simulator.
+pub const DEMO: &str = include_str!("../../../../quell-sim/scenarios/demo.toml");
+
+/// One of them, by its name.
+pub fn shipped(name: &str) -> Option<&'static str> {
+    SHIPPED.iter().find(|shipped| shipped.name == name).map(|shipped| shipped.text)
+}

@@ -1,0 +1,323 @@
+use std::time::Duration;
+
+use quell::core::{budget::tokens, in_flight::Limit};
+use quell_sim::{
+    Scenario,
+    dist::Dist,
+    scenario::{
+        Abandonment, Arrivals, Callers, Cold, Curve, Edge, Node, Order, Outage, OutageKind, Queue,
+        Restart, Resubmit, Service,
+    },
+};
+
+use super::*;
+
+const SAMPLE: &str = include_str!("../../../../quell/src/config/sample.toml");
+
+fn one(text: &str) -> Plan {
+    let plans = parse(&format!("version = 1\n{text}")).unwrap_or_else(|error| panic!("{error}"));
+    plans.into_iter().next().unwrap()
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn words(plan: &Plan) -> Vec<&str> {
+    plan.against.iter().map(Way::word).collect()
+}
+
+#[test]
+fn the_shipped_storm_is_the_storm() {
+    for plan in parse(STORM).unwrap() {
+        assert_eq!(plan.scenario, Scenario::storm(plan.scenario.outage.kind), "{}", plan.name);
+        assert_eq!(words(&plan), ["naive", "no-retries", "backoff", "client", "front"]);
+        let front = &plan.way("front").unwrap().scenario;
+        assert_eq!(*front, plan.scenario.clone().with_gateway());
+        let client = plan.scenario.clone().with_callers(Callers::quell(s(1)));
+        assert_eq!(plan.way("client").unwrap().scenario, client);
+    }
+    for plan in parse(LADDER).unwrap() {
+        assert_eq!(plan.scenario, Scenario::storm(plan.scenario.outage.kind), "{}", plan.name);
+    }
+}
+
+/// PRODUCT's own example: a scenario of the whole file, in the words of its policies.
+#[test]
+fn a_scenario_names_a_route_of_its_own_file() {
+    let (config, plans) = parse_with("quell.toml", SAMPLE, &[]).unwrap();
+    let [plan] = plans.as_slice() else { panic!("{plans:?}") };
+    let (policy, upstream) = (config.policies["payments"].spec, &config.upstreams["payments"]);
+    let front = plan.way("front").unwrap().scenario.gateway.unwrap();
+    assert_eq!(front.policy, policy);
+    assert_eq!(front.upstream.budget, upstream.spec.budget);
+    assert_eq!((front.upstream.endpoints, upstream.spec.endpoints), (1, 2));
+    let Callers::Quell { policy: called, .. } = plan.way("client").unwrap().scenario.callers else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(called, policy);
+    let storm = Scenario { instances: 50, ..Scenario::storm(OutageKind::Stall) };
+    assert_eq!(plan.scenario, storm, "what is left out is as in the storm");
+    assert_eq!(plan.promises.len(), 1);
+}
+
+#[test]
+fn every_part_of_the_model_can_be_written() {
+    let plan = one(r#"
+[policy.far]
+preset = "library"
+attempts = 4
+[upstream.far]
+preset = "library"
+budget = { start = 0 }
+[scenario.all]
+load = "100/s"
+arrivals = { shape = [[0, 1], [30, 1.5]] }
+resubmit = { share = 0.5, after = { mean = "5s" }, times = 2 }
+writes = 0.25
+instances = 7
+patience = "2s"
+restarts = [{ at = "40s", step = "1s" }]
+credit = true
+calls = [{ to = "orders", policy = "far", upstream = "far", credit = true }]
+faults = [{ kind = "fail", at = "50s", length = "4s", flapping = { down = "1s", up = "1s" } }, { kind = "hang", share = 0.3, time = "10s", at = "0s", length = "9s" }]
+outage = { kind = "bad-deploy", at = "30s", length = "10s", instances = 4, step = "5s" }
+watch = "30s"
+gateway = { starts = "3s" }
+[scenario.all.service]
+workers = 20
+time = { p50 = "50ms", p99 = "200ms" }
+queue = { order = "lifo", max = 100, wait = "500ms" }
+abandonment = { margin = "110ms" }
+failures = [[0.8, 0.0], [1.0, 1.0]]
+crowding = [[1, 1], [4, 2]]
+cold = { factor = 3, over = "10s" }
+refusal_cost = "1ms"
+[scenario.all.behind.stock]
+workers = 5
+time = { fast = "1ms", slow = "90ms", share = 0.05 }
+abandonment = { cancels_after = "10ms" }
+faults = { kind = "latency", factor = 10, at = "30s", length = "10s" }
+[scenario.all.behind.orders]
+workers = 9
+time = { histogram = [["10ms", 3], ["20ms", 1]] }
+calls = [{ to = "stock", marks = true }]
+"#);
+    let scenario = &plan.scenario;
+    assert_eq!(scenario.arrivals, Arrivals::Shaped(Curve(vec![(0.0, 1.0), (30.0, 1.5)])));
+    let after = Dist::Exponential { mean: s(5) };
+    assert_eq!(scenario.resubmit, Some(Resubmit { share: 0.5, after, times: 2 }));
+    assert_eq!((scenario.writes, scenario.instances, scenario.patience), (0.25, 7, s(2)));
+    assert_eq!(scenario.restarts, [Restart { at: s(40), step: s(1) }]);
+    let service = Service {
+        queue: Queue { order: Order::Lifo, max: Some(100), wait: Some(ms(500)) },
+        abandonment: Abandonment::Deadline { margin: ms(110) },
+        failures: Curve(vec![(0.8, 0.0), (1.0, 1.0)]),
+        crowding: Curve(vec![(1.0, 1.0), (4.0, 2.0)]),
+        cold: Some(Cold { factor: 3.0, over: s(10) }),
+        refusal_cost: ms(1),
+        ..Service::new(20, Dist::Lognormal { p50: ms(50), p99: ms(200) })
+    };
+    assert_eq!(scenario.service, service);
+    // From the top down, whatever the order in the file.
+    let [orders, stock] = scenario.below.as_slice() else { panic!("{scenario:?}") };
+    assert_eq!(orders.service.workers, 9);
+    assert_eq!(orders.calls, [Edge { marks: true, ..Edge::new(1) }]);
+    let slow = Outage { kind: OutageKind::Latency { factor: 10.0 }, at: s(30), length: s(10) };
+    let time = Dist::Bimodal { fast: ms(1), slow: ms(90), share: 0.05 };
+    let abandonment = Abandonment::Cancels { after: ms(10) };
+    let service = Service { abandonment, ..Service::new(5, time) };
+    assert_eq!(*stock, Node { faults: vec![slow], ..Node::leaf(service) });
+    let [edge] = scenario.calls.as_slice() else { panic!("{scenario:?}") };
+    assert_eq!((edge.to, edge.policy.attempts, edge.credit, scenario.credit), (0, 4, true, true));
+    let empty = tokens::Spec { start: Some(0), ..tokens::Spec::default() };
+    assert_eq!(edge.upstream.budget, empty.into());
+    // The deploy is judged as a whole and comes in parts; so does what flaps.
+    assert_eq!((plan.trouble.as_str(), scenario.outage.length), ("bad-deploy", s(10)));
+    let starts: Vec<_> = scenario.faults.iter().map(|fault| fault.at.as_secs()).collect();
+    assert_eq!(starts, [30, 35, 50, 52, 0]);
+    assert_eq!(plan.way("front").unwrap().scenario.gateway.unwrap().starts, s(3));
+}
+
+#[test]
+fn arrivals_need_a_load_or_are_one() {
+    let with = |arrivals: &str| {
+        one(&format!(
+            "[scenario.x]\narrivals = {arrivals}\nservice = {{ workers = 10, time = \"100ms\" }}"
+        ))
+        .scenario
+    };
+    let recorded = with("{ recorded = [0, [20, 2], 40] }");
+    assert_eq!(recorded.arrivals, Arrivals::Recorded(vec![0, 20, 20, 40]));
+    assert_eq!(recorded.load, 20.0);
+    let closed = with("{ users = 90, think = \"800ms\" }");
+    assert_eq!(closed.load, 100.0);
+    assert_eq!(with("\"even\"\nload = \"5/s\"").arrivals, Arrivals::Even);
+}
+
+#[test]
+fn a_file_has_ways_of_its_own() {
+    let plan = one(r#"
+[policy.after]
+attempts = 3
+backoff = { base = "500ms", cap = "10s" }
+[upstream.after]
+in_flight = { limit = 200 }
+[scenario.x]
+load = "100/s"
+[scenario.x.way.before]
+label = "as it was"
+callers = { retries = 3, pause = "2s" }
+[scenario.x.way.patient]
+callers = { retries = 5, backoff = { base = "10ms", factor = 4.0, jitter = "none" } }
+[scenario.x.way.after]
+callers = { policy = "after" }
+gateway = { upstream = "after", starts = "1s" }
+"#);
+    assert_eq!(words(&plan), ["before", "patient", "after"], "own ways are the usual ones");
+    assert_eq!(plan.against[0].label(), "as it was");
+    let callers = |i: usize| plan.against[i].scenario.callers;
+    assert_eq!(callers(0), Callers::Fixed { retries: 3, pause: s(2) });
+    let Callers::Backoff { retries: 5, backoff } = callers(1) else { panic!("{:?}", callers(1)) };
+    assert_eq!(backoff.base, ms(10));
+    let Callers::Quell { policy, .. } = callers(2) else { panic!("{:?}", callers(2)) };
+    assert_eq!((policy.attempts, policy.backoff.base), (3, ms(500)));
+    let gateway = plan.against[2].scenario.gateway.unwrap();
+    assert_eq!((gateway.upstream.in_flight, gateway.starts), (Limit::Fixed(200), s(1)));
+    assert_eq!(gateway.policy.attempts, 3, "the file's policy of that name");
+    assert!(plan.way("front").is_some() && plan.way("behind").is_none());
+}
+
+#[test]
+fn mistakes_are_named_with_their_place_and_fix() {
+    let base = "version = 1\n[policy.pay]\n[scenario.x]\nload = \"300/s\"\npatience = \"1s\"\n";
+    for (written, expected) in [
+        ("laod = 1", "scenario.x.laod is not known here: did you mean `load`?\n  --> scenario:6:1"),
+        ("watch = 30", "scenario.x.watch is 30: write a duration with its unit"),
+        (
+            "watch = \"3s\"",
+            "scenario.x.watch is too short to believe a recovery: write whole seconds, at least \"25s\"\n  --> scenario:6:9",
+        ),
+        (
+            "instances = 0",
+            "scenario.x.instances is 0, so nobody would call: write at least 1\n  --> scenario:6:13",
+        ),
+        (
+            "service = { workers = 3 }",
+            "scenario.x.service.time is missing: write how long a request takes, such as \"100ms\"\n  --> scenario:6:1",
+        ),
+        (
+            "service = { workers = 0, time = \"1s\" }",
+            "scenario.x.service.workers is 0, so nothing is ever done: write at least 1\n  --> scenario:6:23",
+        ),
+        (
+            "service = { workers = 1, time = { p50 = \"1s\" } }",
+            "scenario.x.service.time.p99 is missing: write a duration",
+        ),
+        (
+            "service = { workers = 1, time = { p50 = \"1s\", p99 = \"1ms\" } }",
+            "scenario.x.service.time makes no sense: lognormal has p50 1s and p99 1ms: write a p50 above 0s",
+        ),
+        (
+            "service = { workers = 1, time = { } }",
+            "scenario.x.service.time is no spread of times: write { mean",
+        ),
+        (
+            "service = { workers = 1, time = \"1s\", failures = [[1, 2, 3]] }",
+            "scenario.x.service.failures[0] is a list: write a point, such as [0.8, 0.5]",
+        ),
+        (
+            "outage = { kind = \"stal\", at = \"1s\", length = \"1s\" }",
+            "scenario.x.outage.kind is \"stal\": did you mean `stall`?\n  --> scenario:6:19",
+        ),
+        (
+            "outage = { kind = \"stall\", at = \"10500ms\", length = \"1s\" }",
+            "scenario.x.outage is judged by whole seconds: write at and length as such",
+        ),
+        (
+            "outage = { kind = \"brownout\", at = \"1s\", length = \"1s\" }",
+            "scenario.x.outage.share is missing: write a number",
+        ),
+        (
+            "outage = { kind = \"brownout\", share = 2, at = \"1s\", length = \"1s\" }",
+            "scenario.x.outage.share is out of range: write a number from 0 to 1\n  --> scenario:6:39",
+        ),
+        (
+            "against = [\"niave\"]",
+            "scenario.x.against[0] is \"niave\": did you mean `naive`?\n  --> scenario:6:12",
+        ),
+        (
+            "route = \"/pay\"",
+            "scenario.x.route is \"/pay\", and no route has that path: write [[route]]",
+        ),
+        (
+            "policy = \"apy\"",
+            "scenario.x.policy is \"apy\", and no policy is called that: did you mean \"pay\"?\n  --> scenario:6:1",
+        ),
+        (
+            "calls = [{ to = \"stock\" }]",
+            "no scenario.x.behind is called that: write one, as [scenario.x.behind.stock]",
+        ),
+        (
+            "[scenario.x.behind.a]\nworkers = 1\ntime = \"1ms\"\ncalls = { to = \"b\" }\n[scenario.x.behind.b]\nworkers = 1\ntime = \"1ms\"\ncalls = { to = \"a\" }",
+            "scenario.x.behind calls in a circle: write",
+        ),
+        (
+            "assert = { max_wastd = 1 }",
+            "scenario.x.assert.max_wastd is not known here: did you mean `max_wasted`?",
+        ),
+        (
+            "assert = { verdict = \"heald\" }",
+            "scenario.x.assert.verdict is \"heald\": did you mean `healed`?",
+        ),
+        (
+            "assert = { goodput = [1, 0] }",
+            "scenario.x.assert.goodput is a list: write a number, or the least and the most, such as [0.9, 1.1]",
+        ),
+        (
+            "assert = { max_p99_after = 3 }",
+            "scenario.x.assert.max_p99_after is 3: write the least and the most",
+        ),
+        (
+            "assert = { behind = { a = 3 } }",
+            "scenario.x.assert.behind names \"a\", which is no service in behind: write one that is",
+        ),
+        ("[scenario.x.way.naive]", "is a way that everybody knows; write another name"),
+        (
+            "[scenario.x.way.y]\ncallers = {}",
+            "scenario.x.way.y.callers.retries is missing: write how often",
+        ),
+    ] {
+        let message = parse(&format!("{base}{written}")).map(|_| ()).unwrap_err().to_string();
+        assert!(message.contains(expected), "{written}\n{message}\nexpected: {expected}");
+        assert!(message.contains("write") || message.contains("did you mean"), "{message}");
+    }
+}
+
+#[test]
+fn flags_go_over_the_file() {
+    let flag = Override::flag("--set", "scenario.stall.load=500/s").unwrap();
+    let (_, plans) = parse_with("demo", DEMO, std::slice::from_ref(&flag)).unwrap();
+    assert_eq!(plans.iter().find(|plan| plan.name == "stall").unwrap().scenario.load, 500.0);
+    let wrong = Override::flag("--set", "scenario.stall.load=500").unwrap();
+    let message = parse_with("demo", DEMO, &[wrong]).unwrap_err().to_string();
+    assert!(message.ends_with("--> --set scenario.stall.load"), "{message}");
+}
+
+#[test]
+fn the_samples_of_the_documentation_load() {
+    let page = include_str!("../../../../../docs/simulator.md");
+    let mut samples = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let whole = samples.next().unwrap();
+    parse(whole).unwrap();
+    let ways = samples.next().unwrap();
+    let plan = parse(&whole.replace("against =", "#").replace("of = [\"front\"]", "of = []"));
+    assert_eq!(words(&plan.unwrap()[0])[0], "naive");
+    let both =
+        format!("{whole}{ways}").replace("against = [", "against = [\"before\", \"after\", ");
+    assert_eq!(words(&parse(&both).unwrap()[0])[..2], ["before", "after"]);
+}
