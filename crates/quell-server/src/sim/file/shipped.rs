@@ -26,7 +26,27 @@ macro_rules! shipped {
     };
 }
 
-shipped!["storm", "ladder", "demo"];
+shipped![
+    "storm",
+    "ladder",
+    "demo",
+    "slow-gateway",
+    "refusals",
+    "cascade",
+    "clients",
+    "earned",
+    "bound",
+    "chains",
+    "herd",
+    "brooker",
+    "hotos",
+    "queues",
+    "drained",
+    "low-traffic",
+    "drift",
+    "deadline",
+    "fleets",
+];
 
 /// The storm.
 pub const STORM: &str = include_str!("../../../../quell-sim/scenarios/storm.toml");
