@@ -45,6 +45,7 @@ const PURPOSE_TROUBLE: u64 = 6;
 const PURPOSE_THOUGHT: u64 = 7;
 const PURPOSE_RESUBMIT: u64 = 8;
 const PURPOSE_WRITE: u64 = 9;
+const PURPOSE_KEY: u64 = 10;
 
 /// An exponentially distributed time.
 fn exponential(mean: Duration, rng: &mut Rng) -> Duration {

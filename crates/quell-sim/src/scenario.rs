@@ -14,6 +14,7 @@ mod arrivals;
 mod graph;
 mod outage;
 mod service;
+mod shards;
 
 use core::time::Duration;
 
@@ -26,6 +27,7 @@ pub use arrivals::{Arrivals, Restart, Resubmit};
 pub use graph::{Edge, Node};
 pub use outage::{Outage, OutageKind};
 pub use service::{Abandonment, Cold, Curve, Order, Queue, Service};
+pub use shards::Shards;
 
 use crate::dist;
 
@@ -189,6 +191,12 @@ impl Scenario {
             None => self.all_faults().collect(),
             Some(below) => self.below[below].faults.clone(),
         }
+    }
+
+    /// Whether it matters what a request is about.
+    pub(crate) fn has_keys(&self) -> bool {
+        let below = self.below.iter().map(|node| &node.service);
+        core::iter::once(&self.service).chain(below).any(|service| service.shards.is_some())
     }
 
     /// When the run ends.

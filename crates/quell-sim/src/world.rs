@@ -105,6 +105,8 @@ pub struct Run {
     pub queueing: Queueing,
     /// What each of the services behind it did.
     pub below: Vec<Below>,
+    /// What each shard of the first service did; empty, if it has none.
+    pub shards: Vec<Below>,
     /// What users saw, and how it looked second by second.
     pub observed: Observed,
     /// When things happened; a run that was hopeless ended before its time.
@@ -132,7 +134,7 @@ pub struct Queueing {
     pub cancelled: u64,
 }
 
-/// What a service behind the first one did, over the whole run.
+/// What a service behind the first one, or a shard, did over the whole run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Below {
     /// Attempts that reached it.
@@ -187,8 +189,8 @@ pub fn run_while(
     };
     let end = Time::ZERO + scenario.end();
     world.opens();
-    for shop in 0..world.shops.len() as u16 {
-        for (fault, outage) in (0..).zip(scenario.faults_of(shop.into())) {
+    for (shop, at) in (0..).zip(world.shops.iter()).filter(|(_, shop)| shop.hit) {
+        for (fault, outage) in (0..).zip(scenario.faults_of(at.root.into())) {
             world.agenda.at(Time::ZERO + outage.at, Event::Breaks { shop, fault });
             world.agenda.at(Time::ZERO + outage.end(), Event::Mends { shop, fault });
         }
@@ -265,8 +267,9 @@ impl World {
                 return false;
             }
             self.looks_at = at + Duration::from_secs(1);
-            let looks = Moment { backlog: self.shops[0].backlog(), ..self.hosts.look(at) };
-            self.observed.second_over(looks, self.shops[0].work);
+            let looks = Moment { backlog: self.backlog(), ..self.hosts.look(at) };
+            let work = self.sum(0).work;
+            self.observed.second_over(looks, work);
             on_second(over);
             let capacity = self.scenario.service.capacity();
             let timeline = &self.observed.timeline;
@@ -278,15 +281,16 @@ impl World {
     }
 
     fn judged(self) -> Run {
-        let (timing, work) = (self.timing, self.shops[0].work);
+        let timing = self.timing;
+        let Below { work, queueing, .. } = self.sum(0);
         let capacity = self.scenario.service.capacity();
         let summary = Summary::of(&self.series, timing, capacity, work, &self.observed);
         let events = self.agenda.written();
         let hash = hash(&self.series, timing.end, [work.served, work.wasted, events]);
-        let queueing = self.shops[0].queueing;
-        let below = self.shops[1..].iter().map(Shop::below).collect();
+        let below = (1..=self.scenario.below.len()).map(|root| self.sum(root)).collect();
+        let shards = self.shards();
         let Self { series, observed, .. } = self;
-        Run { summary, series, work, queueing, below, observed, timing, events, hash }
+        Run { summary, series, work, queueing, below, shards, observed, timing, events, hash }
     }
 }
 

@@ -132,18 +132,19 @@ impl World {
             self.agenda.in_turn(next, Event::Arrives);
         }
         self.count(Count::Demand);
-        self.asks(User::default());
+        let key = self.users.next_key();
+        self.asks(User::new(key, 0));
     }
 
     /// A user's request is over, for now or for good.
-    pub(crate) fn over(&mut self, good: bool, resubmitted: u8) {
+    pub(crate) fn over(&mut self, good: bool, key: u32, resubmitted: u8) {
         let Arriving { pattern, thoughts, resubmit, resubmits, .. } = &mut self.users.arriving;
         if let (false, Some((resubmit, after))) = (good, resubmit)
             && resubmitted < resubmit.times
             && resubmits.unit() < resubmit.share
         {
             let after = after.next(resubmits);
-            let asleep = self.users.all.insert(User::again(resubmitted + 1));
+            let asleep = self.users.all.insert(User::new(key, resubmitted + 1));
             self.agenda.at(self.now + after, Event::Resends(asleep));
         } else if let Pattern::Closed { think, .. } = pattern {
             let think = think.next(thoughts);

@@ -24,6 +24,8 @@ pub(super) struct User {
     resubmitted: u8,
     /// The Quell call that serves this try, if there is one.
     call: Option<Key>,
+    /// What the request is about.
+    key: u32,
 }
 
 #[derive(Debug)]
@@ -32,13 +34,14 @@ pub(crate) struct Users {
     pub(super) arriving: Arriving,
     jitter: Rng,
     instance: Rng,
+    keys: Option<Rng>,
     backoff: Option<Backoff>,
 }
 
 impl User {
-    /// One who asks again, for so many times.
-    pub(super) fn again(resubmitted: u8) -> Self {
-        Self { resubmitted, ..Self::default() }
+    /// One who asks for this, for so many times more than once.
+    pub(super) fn new(key: u32, resubmitted: u8) -> Self {
+        Self { key, resubmitted, ..Self::default() }
     }
 }
 
@@ -55,8 +58,18 @@ impl Users {
             arriving: Arriving::new(scenario, seed)?,
             jitter: Rng::stream(seed, 0, crate::PURPOSE_JITTER),
             instance: Rng::stream(seed, 0, crate::PURPOSE_INSTANCE),
+            keys: scenario.has_keys().then(|| Rng::stream(seed, 0, crate::PURPOSE_KEY)),
             backoff,
         })
+    }
+
+    /// What the next request is about.
+    pub(super) fn next_key(&mut self) -> u32 {
+        self.keys.as_mut().map_or(0, |keys| (keys.next_u64() >> 32) as u32)
+    }
+
+    pub(super) fn key_of(&mut self, user: Key) -> u32 {
+        self.all.get(user).map_or(0, |user| user.key)
     }
 
     pub(crate) fn waits(&self, user: Key) -> bool {
@@ -70,7 +83,7 @@ impl World {
         if let Callers::Quell { .. } = self.scenario.callers {
             let host = self.users.instance.below(u64::from(self.scenario.instances)) as u32;
             self.count(Count::Received);
-            self.begin_call(host, Whose::Own { resubmitted: user.resubmitted }, None);
+            self.begin_call(host, Whose::Own { resubmitted: user.resubmitted }, None, user.key);
         } else {
             if self.scenario.gateway.is_none() && user.tries == 0 {
                 self.count(Count::Received);
@@ -85,13 +98,14 @@ impl World {
         let key = self.users.all.insert(user);
         self.agenda.after(self.now, self.scenario.patience, Event::Leaves(key));
         if self.scenario.gateway.is_none() {
-            return self.reaches_service(0, Origin::User(key), self.now + self.scenario.patience);
+            let (at, _) = self.shard(0, user.key);
+            return self.reaches_service(at, Origin::User(key), self.now + self.scenario.patience);
         }
         self.count(Count::Received);
         if !self.hosts.started() {
             return self.fails(key); // connection refused
         }
-        let call = self.begin_call(0, Whose::User(key), None);
+        let call = self.begin_call(0, Whose::User(key), None, user.key);
         if let Some(user) = self.users.all.get(key) {
             user.call = call;
         }
@@ -103,7 +117,7 @@ impl World {
             if let Some(user) = self.users.all.remove(user) {
                 self.observed.ended(user.tries, true);
                 self.user_served(user.since);
-                self.over(true, 0);
+                self.over(true, user.key, 0);
             }
         } else {
             self.fails(user);
@@ -118,10 +132,10 @@ impl World {
 
     /// Patience ends: the caller closes its connection and tells nobody.
     pub(crate) fn leaves(&mut self, user: Key) {
-        let Some(&mut User { call, .. }) = self.users.all.get(user) else { return };
+        let Some(&mut User { call, key, .. }) = self.users.all.get(user) else { return };
         match call {
             Some(call) => self.abandons(call),
-            None => self.departs(0, Origin::User(user)),
+            None => self.departs(self.shard(0, key).0, Origin::User(user)),
         }
         self.fails(user);
     }
@@ -147,7 +161,7 @@ impl World {
             }
             _ => {
                 self.observed.ended(user.tries, false);
-                self.over(false, user.resubmitted);
+                self.over(false, user.key, user.resubmitted);
             }
         }
     }

@@ -4,4 +4,5 @@ pub(crate) mod arrivals;
 pub(crate) mod callers;
 pub(crate) mod quell;
 pub(crate) mod service;
+pub(crate) mod shards;
 pub(crate) mod shop;

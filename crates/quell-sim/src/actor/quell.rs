@@ -46,6 +46,10 @@ struct Running {
     call: Call,
     host: u32,
     whose: Whose,
+    /// Where its attempts go.
+    to: u16,
+    /// What the request is about.
+    key: u32,
     /// The attempts that are open, by slot.
     open: [Option<u16>; 2],
 }
@@ -181,6 +185,10 @@ impl Hosts {
         moment
     }
 
+    pub(super) fn key_of(&mut self, call: Key) -> u32 {
+        self.calls.get(call).map_or(0, |running| running.key)
+    }
+
     pub(crate) fn waits(&mut self, call: Key, slot: u8, attempt: u16) -> bool {
         self.calls.get(call).is_some_and(|call| call.open[usize::from(slot)] == Some(attempt))
     }
@@ -193,16 +201,21 @@ impl World {
         host: u32,
         whose: Whose,
         lent: Option<Retries>,
+        key: u32,
     ) -> Option<Key> {
         let mut call = Call::new();
         let link = self.hosts.link(host);
+        let (to, shard) = self.shard(link.to, key);
+        if let Some(shard) = shard {
+            call.set_key(u64::from(shard));
+        }
         if link.credit {
             let received = lent.map(Received::trusted);
             call.set_credit(Credit::new(Role::Auto, link.attempts, received));
         }
         let writes = self.scenario.writes;
         call.set_repeatable(writes == 0.0 || self.hosts.writes.unit() >= writes);
-        let running = Running { call, host, whose, open: [None; 2] };
+        let running = Running { call, host, whose, to, key, open: [None; 2] };
         let key = self.hosts.calls.insert(running);
         self.step(key, Input::Start);
         Some(key)
@@ -216,8 +229,8 @@ impl World {
 
     pub(crate) fn times_out(&mut self, call: Key, slot: u8, attempt: u16) {
         if self.hosts.waits(call, slot, attempt) {
-            if let Some(host) = self.hosts.calls.get(call).map(|running| running.host) {
-                self.departs(self.hosts.link(host).to, Origin::Call { call, slot, attempt });
+            if let Some(to) = self.hosts.calls.get(call).map(|running| running.to) {
+                self.departs(to, Origin::Call { call, slot, attempt });
             }
             self.step(call, Input::TimedOut { slot });
         }
@@ -253,7 +266,7 @@ impl World {
             let Some(running) = self.hosts.calls.remove(call) else { continue };
             self.hangs_up(call, &running);
             match running.whose {
-                Whose::Own { resubmitted } => self.over(false, resubmitted),
+                Whose::Own { resubmitted } => self.over(false, running.key, resubmitted),
                 Whose::User(user) => self.user_answered(user, Reply::Error),
                 Whose::Job { .. } => {} // services are not restarted
             }
@@ -264,8 +277,7 @@ impl World {
     fn hangs_up(&mut self, call: Key, running: &Running) {
         for (slot, attempt) in (0..).zip(running.open) {
             if let Some(attempt) = attempt {
-                let to = self.hosts.link(running.host).to;
-                self.departs(to, Origin::Call { call, slot, attempt });
+                self.departs(running.to, Origin::Call { call, slot, attempt });
             }
         }
     }
@@ -306,7 +318,7 @@ impl World {
         let Some(running) = self.hosts.calls.get(key) else { return };
         let host = running.host;
         let Host { link, upstream, .. } = &mut self.hosts.all[host as usize];
-        let Link { policy, to, .. } = &self.hosts.links[usize::from(*link)];
+        let Link { policy, .. } = &self.hosts.links[usize::from(*link)];
         if let Input::Ended { slot, .. } | Input::TimedOut { slot } = input {
             running.open[usize::from(slot)] = None;
         }
@@ -318,17 +330,15 @@ impl World {
                 running.call.sent(send.slot);
                 let (slot, attempt) = (send.slot, send.attempt as u16); // the lowest bits tell them apart
                 running.open[usize::from(slot)] = Some(attempt);
+                let to = running.to;
                 let event = Event::TimesOut { call: key, slot, attempt };
                 if self.now + policy.per_try() == send.timeout_at {
                     self.agenda.after(self.now, policy.per_try(), event);
                 } else {
                     self.agenda.at(send.timeout_at, event);
                 }
-                self.reaches_service(
-                    *to,
-                    Origin::Call { call: key, slot, attempt },
-                    send.timeout_at,
-                );
+                let from = Origin::Call { call: key, slot, attempt };
+                self.reaches_service(to, from, send.timeout_at);
             }
             Step::Enqueue { ticket, until } => {
                 self.hosts.all[host as usize].seats.push((ticket, key));
@@ -357,7 +367,7 @@ impl World {
                 if good {
                     self.user_served(running.call.since());
                 }
-                self.over(good, resubmitted);
+                self.over(good, running.key, resubmitted);
             }
             Whose::User(user) => {
                 let reply = if good { Reply::Good } else { Reply::Error };

@@ -10,7 +10,7 @@ use super::{
     shop::{Job, Waiting},
 };
 use crate::{
-    scenario::{Abandonment, OutageKind},
+    scenario::{Abandonment, Outage, OutageKind},
     slab::Key,
     verdict::Count,
     world::{Event, Origin, Reply, World},
@@ -19,10 +19,11 @@ use crate::{
 impl World {
     /// A request reaches a service; its caller means to wait `until` then.
     pub(crate) fn reaches_service(&mut self, at: u16, from: Origin, until: Time) {
-        if at == 0 {
-            self.count(Count::Sent);
-        }
+        let key = if self.shops[usize::from(at)].keeps { self.key_of(from) } else { 0 };
         let shop = &mut self.shops[usize::from(at)];
+        if shop.root == 0 {
+            self.series.add(Count::Sent, self.now.since(Time::ZERO), 1);
+        }
         shop.sent += 1;
         shop.offered(self.now);
         if shop.trouble.hole {
@@ -31,7 +32,7 @@ impl World {
         if shop.trouble.fail || shop.fails(self.now) {
             return self.agenda.soon(self.now, Event::Answers { to: from, reply: Reply::Error });
         }
-        if !shop.enters(Waiting { from, since: self.now }, until) {
+        if !shop.enters(Waiting { from, since: self.now }, until, key) {
             return self.refuses(at, from);
         }
         self.work(at);
@@ -84,12 +85,14 @@ impl World {
             return self.ends(at, key, Reply::Good);
         };
         chain.calls += 1;
-        let lent = match (chain.told, job.from) {
+        let from = job.from;
+        let lent = match (chain.told, from) {
             (Some((_, left)), _) => Some(left),
             (None, Origin::Call { call, slot, .. }) => self.hosts.handed_on(call, slot),
             (None, Origin::User(_)) => None,
         };
-        let call = self.begin_call(host, Whose::Job { shop: at, job: key }, lent);
+        let about = self.shops[usize::from(at)].key_of(from);
+        let call = self.begin_call(host, Whose::Job { shop: at, job: key }, lent, about);
         if let Some(chain) = self.shops[usize::from(at)].chain(key) {
             chain.call = call;
         }
@@ -150,8 +153,13 @@ impl World {
         self.work(at);
     }
 
+    /// What happens to this one.
+    fn faults_of(&self, at: u16) -> Vec<Outage> {
+        self.scenario.faults_of(self.shops[usize::from(at)].root.into())
+    }
+
     pub(crate) fn breaks(&mut self, at: u16, fault: usize) {
-        let Some(&fault) = self.scenario.faults_of(at.into()).get(fault) else { return };
+        let Some(&fault) = self.faults_of(at).get(fault) else { return };
         let shop = &mut self.shops[usize::from(at)];
         if fault.kind == OutageKind::Stall && !shop.trouble.stall {
             shop.stalls += 1;
@@ -161,7 +169,7 @@ impl World {
     }
 
     pub(crate) fn mends(&mut self, at: u16, fault: usize) {
-        let Some(&fault) = self.scenario.faults_of(at.into()).get(fault) else { return };
+        let Some(&fault) = self.faults_of(at).get(fault) else { return };
         let shop = &mut self.shops[usize::from(at)];
         let stalled = shop.trouble.stall;
         shop.end(self.now, fault);

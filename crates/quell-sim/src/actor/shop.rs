@@ -8,7 +8,7 @@ use quell_core::{
     credit::{Retries, Sends},
 };
 
-use super::quell::Hosts;
+use super::{quell::Hosts, shards::Split};
 use crate::{
     dist::Draw,
     scenario::{Abandonment, Invalid, Order, Outage, OutageKind, Scenario, Service},
@@ -36,6 +36,8 @@ struct Known {
     until: Time,
     /// The job, once a worker has begun.
     job: Option<Key>,
+    /// What the request is about.
+    key: u32,
 }
 
 /// A request that a worker is busy with.
@@ -133,6 +135,14 @@ pub(crate) struct Shop {
     meter: Meter,
     /// The hosts by which it calls others.
     pub(super) edges: Vec<u32>,
+    /// Which service it is, or is a shard of.
+    pub(crate) root: u16,
+    /// Where its further shards are, for the first of them.
+    pub(super) split: Option<Split>,
+    /// Whether what happens to the service happens to it.
+    pub(crate) hit: bool,
+    /// Whether it remembers who is inside.
+    pub(super) keeps: bool,
     pub(super) sent: u64,
     pub(crate) work: Work,
     pub(crate) queueing: Queueing,
@@ -144,16 +154,29 @@ impl Shop {
         let edges = Hosts::inner(scenario);
         let mut edges = edges.iter().map(Vec::as_slice);
         let below = scenario.below.iter().map(|node| &node.service);
-        core::iter::once(&scenario.service)
+        let mut shops = core::iter::once(&scenario.service)
             .chain(below)
             .zip(0..)
             .map(|(service, entity)| Self::new(service, edges.next().unwrap_or(&[]), entity, seed))
-            .collect()
+            .collect::<Result<Vec<_>, _>>()?;
+        if scenario.has_keys() {
+            Self::split_all(&mut shops, seed)?;
+        }
+        Ok(shops)
     }
 
-    fn new(service: &Service, edges: &[u32], entity: u64, seed: u64) -> Result<Self, Invalid> {
+    pub(super) fn new(
+        service: &Service,
+        edges: &[u32],
+        entity: u64,
+        seed: u64,
+    ) -> Result<Self, Invalid> {
         Ok(Self {
             edges: edges.to_vec(),
+            root: entity as u16,
+            split: None,
+            hit: true,
+            keeps: service.abandonment != Abandonment::Serves,
             sent: 0,
             time: Draw::new(&service.time)?,
             times: Rng::stream(seed, entity, crate::PURPOSE_SERVICE),
@@ -211,16 +234,22 @@ impl Shop {
         fails
     }
 
+    /// From now on it remembers who is inside, and what they want.
+    pub(super) fn keep(&mut self) {
+        self.keeps = true;
+    }
+
+    /// What a request inside is about, if it remembers.
+    pub(super) fn key_of(&self, from: Origin) -> u32 {
+        self.inside.get(&from).map_or(0, |known| known.key)
+    }
+
     fn free(&self) -> bool {
         !self.trouble.stall && self.jobs.len() < self.trouble.workers
     }
 
-    fn cares(&self) -> bool {
-        self.service.abandonment != Abandonment::Serves
-    }
-
     /// A request takes its place; false if there is none.
-    pub(super) fn enters(&mut self, waiting: Waiting, until: Time) -> bool {
+    pub(super) fn enters(&mut self, waiting: Waiting, until: Time, key: u32) -> bool {
         let full = self.service.queue.max.is_some_and(|max| self.queue.len() >= max as usize);
         if full && !(self.free() && self.queue.is_empty()) {
             return false;
@@ -229,8 +258,8 @@ impl Shop {
             self.crowded_since = waiting.since;
         }
         self.queue.push_back(waiting);
-        if self.cares() {
-            self.inside.insert(waiting.from, Known { until, job: None });
+        if self.keeps {
+            self.inside.insert(waiting.from, Known { until, job: None, key });
         }
         true
     }
@@ -285,7 +314,7 @@ impl Shop {
             self.debt = Duration::ZERO;
         }
         let job = self.jobs.insert(Job { from: waiting.from, done_at: now + time, chain: None });
-        if self.cares()
+        if self.keeps
             && let Some(known) = self.inside.get_mut(&waiting.from)
         {
             known.job = Some(job);
@@ -319,7 +348,7 @@ impl Shop {
     /// A worker is done.
     pub(super) fn done(&mut self, job: Key) -> Option<Job> {
         let job = self.jobs.remove(job)?;
-        if self.cares() {
+        if self.keeps {
             self.inside.remove(&job.from);
         }
         Some(job)

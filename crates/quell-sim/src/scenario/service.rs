@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Invalid, wrong};
+use super::{Invalid, Shards, wrong};
 use crate::dist::{Dist, Draw};
 
 /// A service. [`Service::constant`] is one that serves first come, first served, the departed included.
@@ -24,6 +24,8 @@ pub struct Service {
     pub cold: Option<Cold>,
     /// What a refusal costs: the next request to start takes so much longer.
     pub refusal_cost: Duration,
+    /// Whether it is split by what requests are about; `None`, the usual, for one that serves them all alike.
+    pub shards: Option<Shards>,
 }
 
 impl Service {
@@ -43,6 +45,7 @@ impl Service {
             crowding: Curve::NONE,
             cold: None,
             refusal_cost: Duration::ZERO,
+            shards: None,
         }
     }
 
@@ -68,6 +71,7 @@ impl Service {
                 "is 0s: write how long a request takes, such as \"100ms\"",
             );
         }
+        self.shards.map_or(Ok(()), |shards| shards.check(self.workers))?;
         let share = |y: f64| (0.0..=1.0).contains(&y);
         if !self.failures.is_fine(share) {
             let fix = "is no curve of shares: write rising utilisations with shares from 0 to 1";
