@@ -66,20 +66,20 @@ pub(crate) enum Reply {
     Refused,
     /// An error, and a mark that it is not to be repeated.
     Final,
+    /// Somebody else was faster: nothing was done, and the next attempt may do it.
+    Conflict,
 }
 
 impl Reply {
     pub(crate) fn outcome(self) -> Outcome {
-        let failed = |code| Outcome::Failed(Failure::of(Fault::Server).with_code(code));
-        match self {
-            Self::Good => Outcome::Success,
-            Self::Error => failed(500),
-            Self::Refused => failed(503),
-            Self::Final => {
-                let failure = Failure::of(Fault::Server).with_code(503);
-                Outcome::Failed(Failure { retryable: false, ..failure })
-            }
-        }
+        let server = |code| Failure::of(Fault::Server).with_code(code);
+        Outcome::Failed(match self {
+            Self::Good => return Outcome::Success,
+            Self::Error => server(500),
+            Self::Refused => server(503),
+            Self::Conflict => Failure { bad: false, ..server(409) },
+            Self::Final => Failure { retryable: false, ..server(503) },
+        })
     }
 }
 
@@ -132,6 +132,8 @@ pub struct Queueing {
     pub failed: u64,
     /// Requests that were stopped or skipped because their caller had left.
     pub cancelled: u64,
+    /// Requests that failed because another had changed the same thing meanwhile.
+    pub conflicts: u64,
 }
 
 /// What a service behind the first one, or a shard, did over the whole run.

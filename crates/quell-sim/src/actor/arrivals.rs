@@ -41,6 +41,10 @@ enum Pattern {
         second: u64,
         nth: u32,
     },
+    Burst {
+        users: u32,
+        at: Time,
+    },
     Closed {
         users: u32,
         think: Draw,
@@ -60,6 +64,7 @@ impl Arriving {
             Arrivals::Recorded(counts) => {
                 Pattern::Recorded { counts: counts.clone(), second: 0, nth: 0 }
             }
+            Arrivals::Burst { users, at } => Pattern::Burst { users: *users, at: Time::ZERO + *at },
             Arrivals::Closed { users, think } => {
                 Pattern::Closed { users: *users, think: Draw::new(think)? }
             }
@@ -105,7 +110,7 @@ impl Arriving {
                 *nth += 1;
                 Some(Time::from_nanos(*second * 1_000_000_000 + part))
             }
-            Pattern::Closed { .. } => None,
+            Pattern::Burst { .. } | Pattern::Closed { .. } => None,
         }
     }
 }
@@ -119,6 +124,8 @@ impl World {
                 let at = Time::ZERO + think.next(thoughts);
                 self.agenda.at(at, Event::Arrives);
             }
+        } else if let Pattern::Burst { users, at } = *pattern {
+            (0..users).for_each(|_| self.agenda.at(at, Event::Arrives));
         } else if let Pattern::Random { .. } | Pattern::Even { .. } = pattern {
             self.agenda.in_turn(Time::ZERO, Event::Arrives);
         } else if let Some(first) = self.users.arriving.next(Time::ZERO) {

@@ -115,7 +115,12 @@ impl World {
     /// The job is done, and a worker is free.
     fn ends(&mut self, at: u16, job: Key, reply: Reply) {
         let shop = &mut self.shops[usize::from(at)];
-        let Some(Job { from, chain, .. }) = shop.done(job) else { return };
+        let Some(job) = shop.done(job) else { return };
+        let reply = match reply {
+            Reply::Good if shop.service.contended && !shop.changes(&job) => Reply::Conflict,
+            reply => reply,
+        };
+        let Job { from, chain, .. } = job;
         shop.work.served += 1;
         let hole = shop.trouble.hole;
         if !self.waits(from) {

@@ -107,6 +107,7 @@ impl Below {
                 refused: a.refused + b.refused,
                 failed: a.failed + b.failed,
                 cancelled: a.cancelled + b.cancelled,
+                conflicts: a.conflicts + b.conflicts,
             },
         }
     }

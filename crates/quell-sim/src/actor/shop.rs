@@ -65,6 +65,8 @@ pub(super) struct Chain {
     pub(super) call: Option<Key>,
     /// What they told of the credit: sends there and below, and what came back.
     pub(super) told: Option<(Sends, Retries)>,
+    /// Changes that others had made when it began, where all change the same thing.
+    changes: u64,
 }
 
 /// What is wrong with the service at the moment: the sum of all faults that are on.
@@ -132,6 +134,8 @@ pub(crate) struct Shop {
     warm_at: Time,
     /// The work of refusals that nobody has done yet.
     debt: Duration,
+    /// Changes made so far, where all change the same thing.
+    changes: u64,
     meter: Meter,
     /// The hosts by which it calls others.
     pub(super) edges: Vec<u32>,
@@ -191,6 +195,7 @@ impl Shop {
             stalled_at: Time::ZERO,
             warm_at: Time::ZERO,
             debt: Duration::ZERO,
+            changes: 0,
             meter: Meter::default(),
             work: Work::default(),
             queueing: Queueing::default(),
@@ -313,7 +318,11 @@ impl Shop {
             (time, constant) = (time.mul_f64(factor) + self.debt, false);
             self.debt = Duration::ZERO;
         }
-        let job = self.jobs.insert(Job { from: waiting.from, done_at: now + time, chain: None });
+        let chain = self
+            .service
+            .contended
+            .then(|| Box::new(Chain { changes: self.changes, ..Chain::default() }));
+        let job = self.jobs.insert(Job { from: waiting.from, done_at: now + time, chain });
         if self.keeps
             && let Some(known) = self.inside.get_mut(&waiting.from)
         {
@@ -352,6 +361,14 @@ impl Shop {
             self.inside.remove(&job.from);
         }
         Some(job)
+    }
+
+    /// What this job wanted to change is changed, unless somebody else was faster.
+    pub(super) fn changes(&mut self, job: &Job) -> bool {
+        let done = job.chain.as_ref().is_none_or(|chain| chain.changes == self.changes);
+        self.changes += u64::from(done);
+        self.queueing.conflicts += u64::from(!done);
+        done
     }
 
     /// The calls of a job that makes any.

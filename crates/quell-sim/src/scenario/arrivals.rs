@@ -16,6 +16,13 @@ pub enum Arrivals {
     Shaped(Curve),
     /// As many in each second as were recorded, evenly spaced, again and again. `load` says nothing.
     Recorded(Vec<u32>),
+    /// So many users at one instant, and nobody else. `load` says nothing.
+    Burst {
+        /// How many, at least 1.
+        users: u32,
+        /// When.
+        at: Duration,
+    },
     /// So many users who wait for the end of one request, think, and begin the next. `load` says nothing.
     Closed {
         /// How many.
@@ -37,7 +44,7 @@ impl Arrivals {
             Self::Recorded(counts) if counts.iter().all(|&count| count == 0) => {
                 wrong("arrivals.recorded", "has nobody in it: write the requests of each second")
             }
-            Self::Closed { users: 0, .. } => {
+            Self::Closed { users: 0, .. } | Self::Burst { users: 0, .. } => {
                 wrong("arrivals.users", "is 0, so nobody would call: write at least 1")
             }
             Self::Closed { think, .. } if Draw::new(think)?.mean().is_zero() => {

@@ -26,6 +26,10 @@ pub struct Service {
     pub refusal_cost: Duration,
     /// Whether it is split by what requests are about; `None`, the usual, for one that serves them all alike.
     pub shards: Option<Shards>,
+    /// Whether all requests change the same thing, without a lock (optimistic concurrency): one succeeds only if no other
+    /// has succeeded since a worker began with it, and fails with a conflict otherwise. `false`, by default. In a service
+    /// of several shards each has a thing of its own.
+    pub contended: bool,
 }
 
 impl Service {
@@ -46,6 +50,7 @@ impl Service {
             cold: None,
             refusal_cost: Duration::ZERO,
             shards: None,
+            contended: false,
         }
     }
 

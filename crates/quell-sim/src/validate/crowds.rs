@@ -1,18 +1,23 @@
-//! Crowds: what jitter does for many who fail together. No service is needed for it, only the backoff of `quell-core`.
+//! Crowds: what jitter does for many who fail together.
 
 use core::time::Duration;
 
 use quell_core::{
-    Rng, Time,
+    Rng,
     backoff::{Backoff, Jitter, Shape, Spec},
 };
 
-use super::{Row, SEED, Size};
-use crate::{agenda::Agenda, maths::normal_quantile, scenario::Invalid};
+use super::{Row, SEED, Size, steady};
+use crate::{
+    Scenario,
+    dist::Dist,
+    scenario::{Arrivals, Callers, Invalid, OutageKind, Service},
+    verdict::Count,
+};
 
 const AWS: &str = "AWS, Exponential Backoff And Jitter, 2015";
 const HERD: &str = "the model of the herd";
-const CLIENTS: usize = 100;
+const CLIENTS: u32 = 100;
 
 pub(super) fn rows(size: Size) -> Result<Vec<Row>, Invalid> {
     let runs = size.pick(5, 100);
@@ -21,60 +26,36 @@ pub(super) fn rows(size: Size) -> Result<Vec<Row>, Invalid> {
     let name = "100 contending clients: calls with full jitter ÷ with plain exponential backoff";
     Ok(vec![
         Row::within(name, AWS, 0.0..=0.5, full / none)
-            .remark("the text does not say at which attempt base × 2^attempt begins; its code begins with 1, a first wait of 10 ms, and so does this"),
+            .remark("the text does not say at which attempt base × 2^attempt begins; its code begins with 1, a first wait of 10 ms, and so does this; here only the hops between a client's read and its write take time"),
         Row::within("herd of 100, 1 % randomness: most per 20 ms on the last retry", HERD, 35.0..=46.0, herd(0.01)?),
         Row::within("herd of 100, 50 % randomness: most per 20 ms on the last retry", HERD, 3.0..=5.0, herd(0.5)?),
     ])
 }
 
-/// Where a message of a client is, and what it carries.
-#[derive(Clone, Copy)]
-enum Step {
-    Reads,
-    Writes { version: u32 },
-    Hears { good: bool },
-}
-
 /// Clients who each read a row's version and write it back, which works if nobody wrote in between. Answers with the
-/// writes that were made until all have succeeded: the mean over so many runs.
+/// calls that were made until all have succeeded: the mean over so many runs.
 fn calls(jitter: Jitter, runs: u64) -> Result<f64, Invalid> {
     let ms = Duration::from_millis;
-    let spec =
+    let backoff =
         Spec { base: ms(10), cap: ms(2_000), jitter, shape: Shape::Exponential { factor: 2.0 } };
-    let backoff = Backoff::new(spec).map_err(quell_core::spec::Invalid::from)?;
-    let mut calls = 0u32;
+    // From the read to the write: two hops of 10 ms, each with a standard deviation of 2.
+    let there_and_back = Dist::Lognormal { p50: ms(20), p99: Duration::from_micros(26_600) };
+    let crowd = Scenario {
+        arrivals: Arrivals::Burst { users: CLIENTS, at: Duration::ZERO },
+        service: Service { contended: true, ..Service::new(CLIENTS, there_and_back) },
+        ..steady(
+            1.0,
+            Service::constant(1, ms(1)),
+            Callers::Backoff { retries: u32::MAX, backoff },
+            600,
+            OutageKind::Brownout { share: 0.0 },
+        )
+    };
+    let mut calls = 0;
     for run in 0..runs {
-        let (mut net, mut waits) = (Rng::stream(SEED, run, 1), Rng::stream(SEED, run, 2));
-        // 10 ms with a standard deviation of 2.
-        let mut hop =
-            || Duration::from_secs_f64((10.0 + 2.0 * normal_quantile(net.unit())).abs() / 1_000.0);
-        let mut agenda = Agenda::new();
-        let (mut failures, mut row) = ([0u32; CLIENTS], 0u32);
-        for client in 0..CLIENTS {
-            agenda.at(Time::ZERO + hop(), (client, Step::Reads));
-        }
-        while let Some((now, (client, step))) = agenda.next() {
-            match step {
-                Step::Reads => {
-                    let there_and_back = hop() + hop();
-                    agenda.at(now + there_and_back, (client, Step::Writes { version: row }));
-                }
-                Step::Writes { version } => {
-                    calls += 1;
-                    let good = version == row;
-                    row += u32::from(good);
-                    agenda.at(now + hop(), (client, Step::Hears { good }));
-                }
-                Step::Hears { good: true } => {}
-                Step::Hears { good: false } => {
-                    failures[client] += 1;
-                    let wait = backoff.delay(failures[client], Duration::ZERO, &mut waits);
-                    agenda.at(now + hop() + wait, (client, Step::Reads));
-                }
-            }
-        }
+        calls += crate::run(&crowd, SEED + run)?.series.sum(Count::Sent, 0..usize::MAX);
     }
-    Ok(f64::from(calls) / runs as f64)
+    Ok(calls as f64 / runs as f64)
 }
 
 /// Clients who fail together and try again five times, 10 ms × 4^n apart. Answers with the most of them that make their
