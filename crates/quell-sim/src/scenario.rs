@@ -196,7 +196,10 @@ impl Scenario {
     /// Whether it matters what a request is about.
     pub(crate) fn has_keys(&self) -> bool {
         let below = self.below.iter().map(|node| &node.service);
+        let fatal = |fault: Outage| matches!(fault.kind, OutageKind::Fatal { .. });
         core::iter::once(&self.service).chain(below).any(|service| service.shards.is_some())
+            || self.all_faults().any(fatal)
+            || self.below.iter().any(|node| node.faults.iter().copied().any(fatal))
     }
 
     /// When the run ends.

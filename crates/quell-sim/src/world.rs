@@ -66,8 +66,12 @@ pub(crate) enum Reply {
     Refused,
     /// An error, and a mark that it is not to be repeated.
     Final,
-    /// Somebody else was faster: nothing was done, and the next attempt may do it.
+    /// An error of the request that callers take for one that may pass: somebody else was faster, or it is misread.
     Conflict,
+    /// An error of the request, for good.
+    Fatal,
+    /// Too much to do, or an error, and when to come back.
+    Later,
 }
 
 impl Reply {
@@ -77,6 +81,8 @@ impl Reply {
             Self::Good => return Outcome::Success,
             Self::Error => server(500),
             Self::Refused => server(503),
+            Self::Later => Failure::of(Fault::Overload).with_code(503),
+            Self::Fatal => Failure::of(Fault::Fatal).with_code(400),
             Self::Conflict => Failure { bad: false, ..server(409) },
             Self::Final => Failure { retryable: false, ..server(503) },
         })
@@ -250,7 +256,11 @@ impl World {
         match to {
             Origin::User(user) => self.user_answered(user, reply),
             Origin::Call { call, slot, attempt } => {
-                self.attempt_ended(call, slot, attempt, reply.outcome());
+                let outcome = match reply {
+                    Reply::Later | Reply::Fatal => self.told(call, reply),
+                    reply => reply.outcome(),
+                };
+                self.attempt_ended(call, slot, attempt, outcome);
             }
         }
     }

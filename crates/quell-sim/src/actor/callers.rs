@@ -119,6 +119,10 @@ impl World {
                 self.user_served(user.since);
                 self.over(true, user.key, 0);
             }
+        } else if reply == Reply::Fatal {
+            if let Some(user) = self.users.all.remove(user) {
+                self.gives_up(user);
+            }
         } else {
             self.fails(user);
         }
@@ -145,6 +149,12 @@ impl World {
         self.asks(user);
     }
 
+    /// No further try would help.
+    fn gives_up(&mut self, user: User) {
+        self.observed.ended(user.tries, false);
+        self.over(false, user.key, user.resubmitted);
+    }
+
     /// A try failed: again later, or not at all.
     fn fails(&mut self, user: Key) {
         let Some(user) = self.users.all.remove(user) else { return };
@@ -159,10 +169,7 @@ impl World {
                 let asleep = self.users.all.insert(User { waited, call: None, ..user });
                 self.agenda.at(self.now + waited, Event::Resends(asleep));
             }
-            _ => {
-                self.observed.ended(user.tries, false);
-                self.over(false, user.key, user.resubmitted);
-            }
+            _ => self.gives_up(user),
         }
     }
 }

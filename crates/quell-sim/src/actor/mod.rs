@@ -6,3 +6,4 @@ pub(crate) mod quell;
 pub(crate) mod service;
 pub(crate) mod shards;
 pub(crate) mod shop;
+pub(crate) mod trouble;

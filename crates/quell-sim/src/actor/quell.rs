@@ -50,6 +50,8 @@ struct Running {
     to: u16,
     /// What the request is about.
     key: u32,
+    /// Whether it was told that the request is at fault.
+    fatal: bool,
     /// The attempts that are open, by slot.
     open: [Option<u16>; 2],
 }
@@ -215,10 +217,24 @@ impl World {
         }
         let writes = self.scenario.writes;
         call.set_repeatable(writes == 0.0 || self.hosts.writes.unit() >= writes);
-        let running = Running { call, host, whose, to, key, open: [None; 2] };
+        let running = Running { call, host, whose, to, key, fatal: false, open: [None; 2] };
         let key = self.hosts.calls.insert(running);
         self.step(key, Input::Start);
         Some(key)
+    }
+
+    /// What a reply that says more than good or bad comes to.
+    pub(crate) fn told(&mut self, call: Key, reply: Reply) -> Outcome {
+        let outcome = reply.outcome();
+        let Some(running) = self.hosts.calls.get(call) else { return outcome };
+        running.fatal |= reply == Reply::Fatal;
+        let hint = self.shops[usize::from(running.to)].service.hint;
+        match (outcome, hint) {
+            (Outcome::Failed(failure), Some(hint)) if reply == Reply::Later => {
+                Outcome::Failed(failure.with_hint(hint))
+            }
+            (outcome, _) => outcome,
+        }
     }
 
     pub(crate) fn attempt_ended(&mut self, call: Key, slot: u8, attempt: u16, outcome: Outcome) {
@@ -370,7 +386,11 @@ impl World {
                 self.over(good, running.key, resubmitted);
             }
             Whose::User(user) => {
-                let reply = if good { Reply::Good } else { Reply::Error };
+                let reply = match running.fatal {
+                    _ if good => Reply::Good,
+                    true => Reply::Fatal,
+                    false => Reply::Error,
+                };
                 self.agenda.soon(self.now, Event::Answers { to: Origin::User(user), reply });
             }
             Whose::Job { shop, job } => {

@@ -19,7 +19,8 @@ use crate::{
 impl World {
     /// A request reaches a service; its caller means to wait `until` then.
     pub(crate) fn reaches_service(&mut self, at: u16, from: Origin, until: Time) {
-        let key = if self.shops[usize::from(at)].keeps { self.key_of(from) } else { 0 };
+        let shop = &self.shops[usize::from(at)];
+        let key = if shop.keeps || shop.finds_fault() { self.key_of(from) } else { 0 };
         let shop = &mut self.shops[usize::from(at)];
         if shop.root == 0 {
             self.series.add(Count::Sent, self.now.since(Time::ZERO), 1);
@@ -30,7 +31,13 @@ impl World {
             return;
         }
         if shop.trouble.fail || shop.fails(self.now) {
-            return self.agenda.soon(self.now, Event::Answers { to: from, reply: Reply::Error });
+            let reply = shop.says(Reply::Error);
+            return self.agenda.soon(self.now, Event::Answers { to: from, reply });
+        }
+        if shop.finds_fault()
+            && let Some(reply) = shop.fault(key)
+        {
+            return self.agenda.soon(self.now, Event::Answers { to: from, reply });
         }
         if !shop.enters(Waiting { from, since: self.now }, until, key) {
             return self.refuses(at, from);
@@ -63,8 +70,10 @@ impl World {
     }
 
     fn refuses(&mut self, at: u16, from: Origin) {
-        self.shops[usize::from(at)].refuses(from);
-        self.agenda.soon(self.now, Event::Answers { to: from, reply: Reply::Refused });
+        let shop = &mut self.shops[usize::from(at)];
+        shop.refuses(from);
+        let reply = shop.says(Reply::Refused);
+        self.agenda.soon(self.now, Event::Answers { to: from, reply });
     }
 
     /// A worker has done its own part.

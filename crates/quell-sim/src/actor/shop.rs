@@ -8,7 +8,7 @@ use quell_core::{
     credit::{Retries, Sends},
 };
 
-use super::{quell::Hosts, shards::Split};
+use super::{quell::Hosts, shards::Split, trouble::Trouble};
 use crate::{
     dist::Draw,
     scenario::{Abandonment, Invalid, Order, Outage, OutageKind, Scenario, Service},
@@ -67,51 +67,6 @@ pub(super) struct Chain {
     pub(super) told: Option<(Sends, Retries)>,
     /// Changes that others had made when it began, where all change the same thing.
     changes: u64,
-}
-
-/// What is wrong with the service at the moment: the sum of all faults that are on.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Trouble {
-    pub(super) fail: bool,
-    pub(super) hole: bool,
-    pub(super) stall: bool,
-    /// The share of requests that fail at once.
-    brownout: f64,
-    /// How many times longer work takes.
-    slower: f64,
-    /// The share of requests that hang, and how long.
-    hang: (f64, Duration),
-    workers: usize,
-    /// Requests per second it can do.
-    capacity: f64,
-}
-
-impl Trouble {
-    fn of(service: &Service, faults: &[Outage]) -> Self {
-        let has = |kind| faults.iter().any(|fault| fault.kind == kind);
-        let (mut brownout, mut slower, mut gone) = (0.0, 1.0, 0.0);
-        let mut hang = (0.0, Duration::ZERO);
-        for fault in faults {
-            match fault.kind {
-                OutageKind::Brownout { share } => brownout += share,
-                OutageKind::Latency { factor } => slower *= factor,
-                OutageKind::Hang { share, time } => hang = (share, time),
-                OutageKind::Partial { share } => gone += share,
-                OutageKind::Fail | OutageKind::Hole | OutageKind::Stall => {}
-            }
-        }
-        let left = (1.0 - gone).max(0.0);
-        Self {
-            fail: has(OutageKind::Fail),
-            hole: has(OutageKind::Hole),
-            stall: has(OutageKind::Stall),
-            brownout,
-            slower,
-            hang,
-            workers: (f64::from(service.workers) * left).round() as usize,
-            capacity: service.capacity() * left / slower,
-        }
-    }
 }
 
 #[derive(Debug)]

@@ -29,6 +29,14 @@ pub enum OutageKind {
         /// Which share, from 0 to 1.
         share: f64,
     },
+    /// A share of the requests is at fault itself: all their attempts are answered at once with an error that no repetition
+    /// will change (a 4xx). Shares of overlapping ones add up.
+    Fatal {
+        /// Which share, from 0 to 1.
+        share: f64,
+        /// Whether callers take it for an error that may pass, and try again: misclassified.
+        misread: bool,
+    },
     /// Work that starts takes so many times longer.
     Latency {
         /// How many times.
@@ -59,6 +67,7 @@ impl OutageKind {
             Self::Hole => "hole",
             Self::Stall => "stall",
             Self::Brownout { .. } => "brownout",
+            Self::Fatal { .. } => "fatal",
             Self::Latency { .. } => "latency",
             Self::Hang { .. } => "hang",
             Self::Partial { .. } => "partial",
@@ -67,7 +76,10 @@ impl OutageKind {
 
     pub(super) fn check(self) -> Result<(), Invalid> {
         match self {
-            Self::Brownout { share } | Self::Hang { share, .. } | Self::Partial { share }
+            Self::Brownout { share }
+            | Self::Fatal { share, .. }
+            | Self::Hang { share, .. }
+            | Self::Partial { share }
                 if !(0.0..=1.0).contains(&share) =>
             {
                 wrong("outage.share", "is out of range: write a number from 0 to 1")

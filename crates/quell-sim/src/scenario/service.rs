@@ -30,6 +30,11 @@ pub struct Service {
     /// has succeeded since a worker began with it, and fails with a conflict otherwise. `false`, by default. In a service
     /// of several shards each has a thing of its own.
     pub contended: bool,
+    /// What it says when it fails at once or refuses: come back after so long (`Retry-After`). Whole seconds in the real world, any
+    /// duration here; `None`, by default: nothing. It goes for errors of [`Fail`](super::OutageKind::Fail) and
+    /// [`Brownout`](super::OutageKind::Brownout), of the curve of failures, and for refusals; callers that use Quell
+    /// heed it, others do not.
+    pub hint: Option<Duration>,
 }
 
 impl Service {
@@ -51,6 +56,7 @@ impl Service {
             refusal_cost: Duration::ZERO,
             shards: None,
             contended: false,
+            hint: None,
         }
     }
 
