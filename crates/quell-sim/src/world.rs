@@ -212,6 +212,9 @@ pub fn run_while(
             world.agenda.at(Time::ZERO + at, Event::Restarts { host });
         }
     }
+    for (at, host) in Hosts::restarts_inside(scenario) {
+        world.agenda.at(at, Event::Restarts { host });
+    }
     while let Some((now, event)) = world.agenda.next() {
         if now >= world.looks_at && world.looks(now.min(end), early, on_second) || now >= end {
             break;

@@ -4,7 +4,10 @@ use core::time::Duration;
 
 use quell_core::{Rng, Time, backoff::Backoff, spec};
 
-use super::{arrivals::Arriving, quell::Whose};
+use super::{
+    arrivals::Arriving,
+    quell::{Handed, Whose},
+};
 use crate::{
     scenario::{Callers, Invalid, Scenario},
     slab::{Key, Slab},
@@ -83,7 +86,8 @@ impl World {
         if let Callers::Quell { .. } = self.scenario.callers {
             let host = self.users.instance.below(u64::from(self.scenario.instances)) as u32;
             self.count(Count::Received);
-            self.begin_call(host, Whose::Own { resubmitted: user.resubmitted }, None, user.key);
+            let handed = Handed { key: user.key, ..Handed::default() };
+            self.begin_call(host, Whose::Own { resubmitted: user.resubmitted }, handed);
         } else {
             if self.scenario.gateway.is_none() && user.tries == 0 {
                 self.count(Count::Received);
@@ -105,7 +109,8 @@ impl World {
         if !self.hosts.started() {
             return self.fails(key); // connection refused
         }
-        let call = self.begin_call(0, Whose::User(key), None, user.key);
+        let handed = Handed { key: user.key, ..Handed::default() };
+        let call = self.begin_call(0, Whose::User(key), handed);
         if let Some(user) = self.users.all.get(key) {
             user.call = call;
         }

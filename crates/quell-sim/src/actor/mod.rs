@@ -2,6 +2,7 @@
 
 pub(crate) mod arrivals;
 pub(crate) mod callers;
+pub(crate) mod links;
 pub(crate) mod quell;
 pub(crate) mod service;
 pub(crate) mod shards;

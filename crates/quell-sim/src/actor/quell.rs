@@ -3,24 +3,26 @@
 //! A host is one process that shares an upstream's state: the gateway, or one client instance. What a host
 //! does here is what every host does: carry out each step and hand back what happened.
 
+use std::collections::BTreeMap;
+
 use quell_core::{
-    Answer, Call, Finish, Input, Outcome, Policy, Rng, Step, Ticket, Time, Upstream, Wake,
+    Answer, Call, Finish, Input, Outcome, Rng, Step, Ticket, Time, Upstream, Wake,
     breaker::State,
     credit::{Credit, Received, Retries, Role, Sends},
-    spec::{self, UpstreamSpec},
+    spec,
 };
 
+use super::links::Link;
 use crate::{
-    scenario::{Callers, Edge, Invalid, Scenario},
     slab::{Key, Slab},
     verdict::{Count, Moment},
     world::{Event, Origin, Reply, World},
 };
 
 #[derive(Debug)]
-struct Host {
+pub(super) struct Host {
     /// By which of the links it calls.
-    link: u16,
+    pub(super) link: u16,
     upstream: Upstream,
     /// Who waits in the queue; at most as many as the queue holds.
     seats: Vec<(Ticket, Key)>,
@@ -39,13 +41,33 @@ pub(crate) enum Whose {
     User(Key),
     /// A job of a service.
     Job { shop: u16, job: Key },
+    /// An attempt of another call, at a gateway inside.
+    Attempt(Origin),
+}
+
+impl Whose {
+    /// Whether somebody outside of all services waits.
+    fn is_outside(self) -> bool {
+        matches!(self, Self::Own { .. } | Self::User(_))
+    }
+}
+
+/// What a call is handed by whoever makes it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Handed {
+    /// What the request is about.
+    pub(crate) key: u32,
+    /// Retries of the chain's credit.
+    pub(crate) lent: Option<Retries>,
+    /// When it is of no more use.
+    pub(crate) until: Option<Time>,
 }
 
 #[derive(Debug)]
-struct Running {
+pub(super) struct Running {
     call: Call,
     host: u32,
-    whose: Whose,
+    pub(super) whose: Whose,
     /// Where its attempts go.
     to: u16,
     /// What the request is about.
@@ -56,82 +78,44 @@ struct Running {
     open: [Option<u16>; 2],
 }
 
-/// How one service, or all callers, call another.
-#[derive(Debug)]
-struct Link {
-    policy: Policy,
-    attempts: u32,
-    spec: UpstreamSpec,
-    to: u16,
-    credit: bool,
-    marks: bool,
-}
-
 #[derive(Debug)]
 pub(crate) struct Hosts {
-    links: Vec<Link>,
-    seed: u64,
-    writes: Rng,
-    all: Vec<Host>,
+    pub(super) links: Vec<Link>,
+    pub(super) seed: u64,
+    pub(super) writes: Rng,
+    /// Which instance makes the next call inside, where there are several.
+    pub(super) instance: Rng,
+    pub(super) all: Vec<Host>,
     /// How many of them are outside of all services.
-    outer: u32,
-    calls: Slab<Running>,
-    started: bool,
+    pub(super) outer: u32,
+    /// The first of those that are looked at.
+    pub(super) seen: u32,
+    pub(super) calls: Slab<Running>,
+    /// The calls that gateways inside make for attempts.
+    pub(super) fronted: BTreeMap<Origin, Key>,
+    pub(super) started: bool,
+}
+
+impl Running {
+    /// What its caller is told.
+    fn reply(&self, good: bool) -> Reply {
+        match self.fatal {
+            _ if good => Reply::Good,
+            true => Reply::Fatal,
+            false => Reply::Error,
+        }
+    }
 }
 
 impl Hosts {
-    pub(crate) fn new(scenario: &Scenario, seed: u64) -> Result<Self, Invalid> {
-        let outer = outer(scenario);
-        let mut hosts = Self {
-            links: vec![],
-            seed,
-            writes: Rng::stream(seed, 0, crate::PURPOSE_WRITE),
-            all: vec![],
-            outer: outer.map_or(0, |(_, count)| count),
-            calls: Slab::new(),
-            started: scenario.gateway.is_none(),
-        };
-        if let Some((edge, count)) = outer {
-            hosts.links(edge, 0, count)?;
-        }
-        for calls in
-            core::iter::once(&scenario.calls).chain(scenario.below.iter().map(|n| &n.calls))
-        {
-            for &edge in calls {
-                hosts.links(edge, edge.to as u16 + 1, 1)?;
-            }
-        }
-        Ok(hosts)
-    }
-
-    /// The numbers of the hosts by which each service calls others.
-    pub(super) fn inner(scenario: &Scenario) -> Vec<Vec<u32>> {
-        let mut next = outer(scenario).map_or(0, |(_, count)| count);
-        let calls =
-            core::iter::once(&scenario.calls).chain(scenario.below.iter().map(|n| &n.calls));
-        let numbers = |calls: &Vec<Edge>| {
-            let first = next;
-            next += calls.len() as u32;
-            (first..next).collect()
-        };
-        calls.map(numbers).collect()
-    }
-
-    fn links(&mut self, edge: Edge, to: u16, count: u32) -> Result<(), Invalid> {
-        let Edge { policy, upstream: spec, credit, marks, .. } = edge;
-        let attempts = policy.attempts;
-        let policy = Policy::new(policy)?;
-        self.links.push(Link { policy, attempts, spec, to, credit, marks });
-        let link = self.links.len() as u16 - 1;
-        for _ in 0..count {
-            let host = self.host(self.all.len() as u32, link, 0, Time::ZERO)?;
-            self.all.push(host);
-        }
-        Ok(())
-    }
-
     /// A host that knows nothing yet, after so many restarts.
-    fn host(&self, i: u32, link: u16, restarts: u32, now: Time) -> Result<Host, spec::Invalid> {
+    pub(super) fn host(
+        &self,
+        i: u32,
+        link: u16,
+        restarts: u32,
+        now: Time,
+    ) -> Result<Host, spec::Invalid> {
         let entity = u64::from(i) | u64::from(restarts) << 32;
         let seed = Rng::stream(self.seed, entity, crate::PURPOSE_HOST).next_u64();
         let Link { policy, spec, .. } = &self.links[usize::from(link)];
@@ -139,7 +123,7 @@ impl Hosts {
         Ok(Host { link, upstream, seats: vec![], polls_at: None, restarts })
     }
 
-    fn link(&self, host: u32) -> &Link {
+    pub(super) fn link(&self, host: u32) -> &Link {
         &self.links[usize::from(self.all[host as usize].link)]
     }
 
@@ -171,8 +155,8 @@ impl Hosts {
     /// How all hosts outside of the services look together.
     pub(crate) fn look(&mut self, now: Time) -> Moment {
         let mut moment = Moment::default();
-        let one = 1.0 / f64::from(self.outer.max(1));
-        for host in self.all.iter_mut().take(self.outer as usize) {
+        let one = 1.0 / f64::from((self.outer - self.seen).max(1));
+        for host in &mut self.all[self.seen as usize..self.outer as usize] {
             let seen = host.upstream.snapshot(now);
             moment.budget = Some(moment.budget.unwrap_or(0.0) + seen.budget * one);
             moment.open += if seen.breaker == State::Open { one } else { 0.0 };
@@ -202,8 +186,7 @@ impl World {
         &mut self,
         host: u32,
         whose: Whose,
-        lent: Option<Retries>,
-        key: u32,
+        Handed { key, lent, until }: Handed,
     ) -> Option<Key> {
         let mut call = Call::new();
         let link = self.hosts.link(host);
@@ -214,6 +197,9 @@ impl World {
         if link.credit {
             let received = lent.map(Received::trusted);
             call.set_credit(Credit::new(Role::Auto, link.attempts, received));
+        }
+        if let Some(until) = until {
+            call.set_deadline(until);
         }
         let writes = self.scenario.writes;
         call.set_repeatable(writes == 0.0 || self.hosts.writes.unit() >= writes);
@@ -262,7 +248,7 @@ impl World {
         self.hangs_up(call, &running);
         let host = &mut self.hosts.all[running.host as usize];
         host.seats.retain(|(_, key)| *key != call);
-        if !matches!(running.whose, Whose::Job { .. }) {
+        if running.whose.is_outside() {
             self.observed.ended(running.call.attempts(), false);
         }
         let mut wake = Vec::new();
@@ -284,7 +270,11 @@ impl World {
             match running.whose {
                 Whose::Own { resubmitted } => self.over(false, running.key, resubmitted),
                 Whose::User(user) => self.user_answered(user, Reply::Error),
-                Whose::Job { .. } => {} // services are not restarted
+                Whose::Job { shop, job } => {
+                    let event = Event::Returns { shop, job, good: false, marked: false };
+                    self.agenda.at(self.now, event);
+                }
+                Whose::Attempt(to) => self.gateway_answers(to, Reply::Error),
             }
         }
     }
@@ -334,7 +324,7 @@ impl World {
         let Some(running) = self.hosts.calls.get(key) else { return };
         let host = running.host;
         let Host { link, upstream, .. } = &mut self.hosts.all[host as usize];
-        let Link { policy, .. } = &self.hosts.links[usize::from(*link)];
+        let Link { policy, via, deadline, .. } = &self.hosts.links[usize::from(*link)];
         if let Input::Ended { slot, .. } | Input::TimedOut { slot } = input {
             running.open[usize::from(slot)] = None;
         }
@@ -346,7 +336,8 @@ impl World {
                 running.call.sent(send.slot);
                 let (slot, attempt) = (send.slot, send.attempt as u16); // the lowest bits tell them apart
                 running.open[usize::from(slot)] = Some(attempt);
-                let to = running.to;
+                let (to, about) = (running.to, running.key);
+                let (via, until) = (*via, deadline.then_some(send.timeout_at));
                 let event = Event::TimesOut { call: key, slot, attempt };
                 if self.now + policy.per_try() == send.timeout_at {
                     self.agenda.after(self.now, policy.per_try(), event);
@@ -354,7 +345,10 @@ impl World {
                     self.agenda.at(send.timeout_at, event);
                 }
                 let from = Origin::Call { call: key, slot, attempt };
-                self.reaches_service(to, from, send.timeout_at);
+                match via {
+                    None => self.reaches_service(to, from, send.timeout_at),
+                    Some(gateway) => self.reaches_gateway(gateway, from, about, until),
+                }
             }
             Step::Enqueue { ticket, until } => {
                 self.hosts.all[host as usize].seats.push((ticket, key));
@@ -371,7 +365,7 @@ impl World {
         let Some(running) = self.hosts.calls.remove(key) else { return };
         self.hangs_up(key, &running);
         let good = finish.reason.is_none();
-        let outside = !matches!(running.whose, Whose::Job { .. });
+        let outside = running.whose.is_outside();
         if outside {
             self.observed.ended(finish.attempts, good);
         }
@@ -385,12 +379,15 @@ impl World {
                 }
                 self.over(good, running.key, resubmitted);
             }
+            Whose::Attempt(to) => {
+                if let (Some(credit), Origin::Call { call, slot, .. }) = (running.call.credit(), to)
+                {
+                    self.hosts.debit(call, slot, credit.sends(), credit.returned());
+                }
+                self.gateway_answers(to, running.reply(good));
+            }
             Whose::User(user) => {
-                let reply = match running.fatal {
-                    _ if good => Reply::Good,
-                    true => Reply::Fatal,
-                    false => Reply::Error,
-                };
+                let reply = running.reply(good);
                 self.agenda.soon(self.now, Event::Answers { to: Origin::User(user), reply });
             }
             Whose::Job { shop, job } => {
@@ -407,15 +404,4 @@ impl World {
             }
         }
     }
-}
-
-/// Who calls the first service with Quell, and how many processes they are.
-fn outer(scenario: &Scenario) -> Option<(Edge, u32)> {
-    let (policy, upstream, count) = match (scenario.gateway, scenario.callers) {
-        (Some(gateway), _) => (gateway.policy, gateway.upstream, 1),
-        (None, Callers::Quell { policy, upstream }) => (policy, upstream, scenario.instances),
-        (None, _) => return None,
-    };
-    let credit = scenario.credit;
-    Some((Edge { to: 0, policy, upstream, credit, marks: false }, count))
 }

@@ -6,7 +6,7 @@
 use quell_core::Time;
 
 use super::{
-    quell::Whose,
+    quell::{Handed, Whose},
     shop::{Job, Waiting},
 };
 use crate::{
@@ -90,7 +90,7 @@ impl World {
         let shop = &mut self.shops[usize::from(at)];
         let Some(job) = shop.jobs.get(key) else { return };
         let chain = job.chain.get_or_insert_default();
-        let Some(&host) = shop.edges.get(chain.calls) else {
+        let Some(&hosts) = shop.edges.get(chain.calls) else {
             return self.ends(at, key, Reply::Good);
         };
         chain.calls += 1;
@@ -100,8 +100,11 @@ impl World {
             (None, Origin::Call { call, slot, .. }) => self.hosts.handed_on(call, slot),
             (None, Origin::User(_)) => None,
         };
-        let about = self.shops[usize::from(at)].key_of(from);
-        let call = self.begin_call(host, Whose::Job { shop: at, job: key }, lent, about);
+        let host = self.hosts.one_of(hosts);
+        let shop = &self.shops[usize::from(at)];
+        let until = if self.hosts.link(host).deadline { shop.until(from) } else { None };
+        let handed = Handed { key: shop.key_of(from), lent, until };
+        let call = self.begin_call(host, Whose::Job { shop: at, job: key }, handed);
         if let Some(chain) = self.shops[usize::from(at)].chain(key) {
             chain.call = call;
         }
@@ -154,6 +157,9 @@ impl World {
 
     /// Whoever sent this to the service no longer waits for the answer.
     pub(crate) fn departs(&mut self, shop: u16, from: Origin) {
+        if self.gateway_left(from) {
+            return;
+        }
         if let Abandonment::Cancels { after } = self.shops[usize::from(shop)].service.abandonment {
             self.agenda.after(self.now, after, Event::Cancels { shop, from });
         }

@@ -46,7 +46,7 @@ impl Shop {
             }
         }
         for shop in shops.iter_mut().filter(|shop| !shop.edges.is_empty()) {
-            shop.keep();
+            shop.keeps = true;
         }
         Ok(())
     }

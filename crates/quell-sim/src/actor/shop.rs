@@ -92,8 +92,8 @@ pub(crate) struct Shop {
     /// Changes made so far, where all change the same thing.
     changes: u64,
     meter: Meter,
-    /// The hosts by which it calls others.
-    pub(super) edges: Vec<u32>,
+    /// The hosts by which it calls others: the first, and how many there are.
+    pub(super) edges: Vec<(u32, u32)>,
     /// Which service it is, or is a shard of.
     pub(crate) root: u16,
     /// Where its further shards are, for the first of them.
@@ -121,12 +121,19 @@ impl Shop {
         if scenario.has_keys() {
             Self::split_all(&mut shops, seed)?;
         }
+        for shop in &mut shops {
+            let calls = match usize::from(shop.root).checked_sub(1) {
+                None => &scenario.calls,
+                Some(below) => &scenario.below[below].calls,
+            };
+            shop.keeps |= calls.iter().any(|edge| edge.deadline);
+        }
         Ok(shops)
     }
 
     pub(super) fn new(
         service: &Service,
-        edges: &[u32],
+        edges: &[(u32, u32)],
         entity: u64,
         seed: u64,
     ) -> Result<Self, Invalid> {
@@ -194,14 +201,14 @@ impl Shop {
         fails
     }
 
-    /// From now on it remembers who is inside, and what they want.
-    pub(super) fn keep(&mut self) {
-        self.keeps = true;
-    }
-
     /// What a request inside is about, if it remembers.
     pub(super) fn key_of(&self, from: Origin) -> u32 {
         self.inside.get(&from).map_or(0, |known| known.key)
+    }
+
+    /// Until when its caller means to wait, if it remembers.
+    pub(super) fn until(&self, from: Origin) -> Option<Time> {
+        Some(self.inside.get(&from)?.until)
     }
 
     fn free(&self) -> bool {
