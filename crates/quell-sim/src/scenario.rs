@@ -15,11 +15,12 @@ mod graph;
 mod outage;
 mod service;
 mod shards;
+mod topic;
 
 use core::time::Duration;
 
 use quell_core::{
-    backoff,
+    backoff, ladder,
     spec::{self, PolicySpec, UpstreamSpec},
 };
 
@@ -28,6 +29,7 @@ pub use graph::{Edge, Node};
 pub use outage::{Outage, OutageKind};
 pub use service::{Abandonment, Cold, Curve, Order, Queue, Service};
 pub use shards::Shards;
+pub use topic::Topic;
 
 use crate::dist;
 
@@ -51,6 +53,8 @@ pub struct Scenario {
     pub restarts: Vec<Restart>,
     /// What callers do when an attempt fails.
     pub callers: Callers,
+    /// Records of a topic instead of users who wait; `None`, by default.
+    pub topic: Option<Topic>,
     /// Quell between the callers and the service, if it is there.
     pub gateway: Option<Gateway>,
     /// The service.
@@ -144,6 +148,9 @@ pub enum Invalid {
     /// A spread of times.
     #[error(transparent)]
     Dist(#[from] dist::Invalid),
+    /// The tiers of a topic.
+    #[error(transparent)]
+    Tiers(#[from] ladder::Invalid),
     /// Another field.
     #[error("{field} {fix}")]
     Field {
@@ -175,6 +182,7 @@ impl Scenario {
         }
         self.arrivals.check()?;
         self.resubmit.as_ref().map_or(Ok(()), Resubmit::check)?;
+        self.topic.as_ref().map_or(Ok(()), |topic| topic.check(self))?;
         self.service.check()?;
         graph::check(&self.calls, &self.below)?;
         self.all_faults().try_for_each(|fault| fault.kind.check())
@@ -219,6 +227,7 @@ impl Scenario {
             instances: 50,
             patience: Duration::from_secs(1),
             callers: Callers::NAIVE,
+            topic: None,
             gateway: None,
             service: Service::constant(1_200, Duration::from_millis(100)),
             outage: Outage { kind, at: Duration::from_secs(30), length: Duration::from_secs(30) },

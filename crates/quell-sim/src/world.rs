@@ -12,7 +12,7 @@ use core::time::Duration;
 use quell_core::{Failure, Fault, Outcome, Time};
 
 use crate::{
-    actor::{callers::Users, quell::Hosts, shop::Shop},
+    actor::{callers::Users, quell::Hosts, shop::Shop, topic::Consumers},
     agenda::Agenda,
     scenario::{Invalid, Scenario},
     slab::Key,
@@ -42,6 +42,10 @@ pub(crate) enum Event {
     Polls { host: u32 },
     /// The service notices that a caller has left.
     Cancels { shop: u16, from: Origin },
+    /// Some records of a topic may be due.
+    Ripens,
+    /// A consumer's pause is over.
+    Resumes { host: u32 },
     /// Quell starts.
     Starts,
     /// A host forgets all it knew.
@@ -113,6 +117,8 @@ pub struct Run {
     pub below: Vec<Below>,
     /// What each shard of the first service did; empty, if it has none.
     pub shards: Vec<Below>,
+    /// How a topic looked at the end of every second; empty, if there is none.
+    pub records: Vec<Records>,
     /// What users saw, and how it looked second by second.
     pub observed: Observed,
     /// When things happened; a run that was hopeless ended before its time.
@@ -142,6 +148,19 @@ pub struct Queueing {
     pub conflicts: u64,
 }
 
+/// What waits in a topic.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Records {
+    /// New records that nobody has taken.
+    pub lag: u64,
+    /// Records that are due again and that nobody has taken, and those that were only deferred.
+    pub due: u64,
+    /// Records that wait on each tier.
+    pub tiers: Vec<u64>,
+    /// Dead letters so far.
+    pub dead: u64,
+}
+
 /// What a service behind the first one, or a shard, did over the whole run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Below {
@@ -161,6 +180,8 @@ pub(crate) struct World {
     pub(crate) agenda: Agenda<Event>,
     pub(crate) users: Users,
     pub(crate) hosts: Hosts,
+    /// Consumers of a topic, if there is one.
+    pub(crate) topic: Option<Box<Consumers>>,
     /// The first service, and those behind it.
     pub(crate) shops: Vec<Shop>,
     pub(crate) series: Series,
@@ -188,6 +209,7 @@ pub fn run_while(
         agenda: Agenda::new(),
         users: Users::new(scenario, seed)?,
         hosts: Hosts::new(scenario, seed)?,
+        topic: Consumers::new(scenario, seed)?,
         shops: Shop::all(scenario, seed)?,
         series: Series::default(),
         observed: Observed::default(),
@@ -246,6 +268,8 @@ impl World {
             Event::TimesOut { call, slot, attempt } => self.times_out(call, slot, attempt),
             Event::Wakes(call) => self.wakes(call),
             Event::Polls { host } => self.polls(host),
+            Event::Ripens => self.ripens(),
+            Event::Resumes { host } => self.resumes(host),
             Event::Starts => self.hosts.start(),
             Event::Restarts { host } => self.restarts(host),
             Event::Cancels { shop, from } => self.cancels(shop, from),
@@ -282,7 +306,11 @@ impl World {
                 return false;
             }
             self.looks_at = at + Duration::from_secs(1);
-            let looks = Moment { backlog: self.backlog(), ..self.hosts.look(at) };
+            let mut looks = Moment { backlog: self.backlog(), ..self.hosts.look(at) };
+            if let Some(topic) = &mut self.topic {
+                let (waiting, fill) = topic.look(at);
+                (looks.backlog, looks.budget) = (looks.backlog + waiting, Some(fill));
+            }
             let work = self.sum(0).work;
             self.observed.second_over(looks, work);
             on_second(over);
@@ -299,13 +327,31 @@ impl World {
         let timing = self.timing;
         let Below { work, queueing, .. } = self.sum(0);
         let capacity = self.scenario.service.capacity();
-        let summary = Summary::of(&self.series, timing, capacity, work, &self.observed);
+        let mut summary = Summary::of(&self.series, timing, capacity, work, &self.observed);
         let events = self.agenda.written();
         let hash = hash(&self.series, timing.end, [work.served, work.wasted, events]);
         let below = (1..=self.scenario.below.len()).map(|root| self.sum(root)).collect();
         let shards = self.shards();
+        if let Some(topic) = &self.topic {
+            let demand = self.series.sum(Count::Demand, 0..timing.end) as f64;
+            let per_second = demand / timing.end.max(1) as f64;
+            summary.verdict = topic.verdict(timing, per_second, summary.verdict);
+        }
+        let records = self.topic.map_or(vec![], |topic| topic.records());
         let Self { series, observed, .. } = self;
-        Run { summary, series, work, queueing, below, shards, observed, timing, events, hash }
+        Run {
+            summary,
+            series,
+            work,
+            queueing,
+            below,
+            shards,
+            records,
+            observed,
+            timing,
+            events,
+            hash,
+        }
     }
 }
 

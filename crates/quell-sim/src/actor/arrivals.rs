@@ -140,6 +140,9 @@ impl World {
         }
         self.count(Count::Demand);
         let key = self.users.next_key();
+        if self.topic.is_some() {
+            return self.writes(key);
+        }
         self.asks(User::new(key, 0));
     }
 

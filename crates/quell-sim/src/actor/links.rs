@@ -44,7 +44,11 @@ fn from_gateway(gateway: Gateway, credit: bool) -> Edge {
 
 /// The client instances that use Quell, and how they call.
 fn clients(scenario: &Scenario) -> Option<(Edge, u32)> {
-    let Callers::Quell { policy, upstream } = scenario.callers else { return None };
+    let (policy, upstream) = match (&scenario.topic, scenario.callers) {
+        (Some(topic), _) => (topic.policy, topic.upstream),
+        (None, Callers::Quell { policy, upstream }) => (policy, upstream),
+        _ => return None,
+    };
     let edge = Edge { policy, upstream, credit: scenario.credit, ..Edge::new(0) };
     Some((edge, scenario.instances))
 }

@@ -7,4 +7,5 @@ pub(crate) mod quell;
 pub(crate) mod service;
 pub(crate) mod shards;
 pub(crate) mod shop;
+pub(crate) mod topic;
 pub(crate) mod trouble;

@@ -43,6 +43,8 @@ pub(crate) enum Whose {
     Job { shop: u16, job: Key },
     /// An attempt of another call, at a gateway inside.
     Attempt(Origin),
+    /// A record in a consumer's hand.
+    Record(Key),
 }
 
 impl Whose {
@@ -72,8 +74,8 @@ pub(super) struct Running {
     to: u16,
     /// What the request is about.
     key: u32,
-    /// Whether it was told that the request is at fault.
-    fatal: bool,
+    /// What it was told beyond good or bad.
+    told: Option<Reply>,
     /// The attempts that are open, by slot.
     open: [Option<u16>; 2],
 }
@@ -99,10 +101,10 @@ pub(crate) struct Hosts {
 impl Running {
     /// What its caller is told.
     fn reply(&self, good: bool) -> Reply {
-        match self.fatal {
+        match self.told {
             _ if good => Reply::Good,
-            true => Reply::Fatal,
-            false => Reply::Error,
+            Some(Reply::Fatal) => Reply::Fatal,
+            _ => Reply::Error,
         }
     }
 }
@@ -142,6 +144,11 @@ impl Hosts {
     /// How many clients or gateways run Quell.
     pub(crate) fn count(&self) -> u32 {
         self.outer
+    }
+
+    /// Whether a host's breaker lets everything through.
+    pub(super) fn is_closed(&mut self, host: u32, now: Time) -> bool {
+        self.all[host as usize].upstream.snapshot(now).breaker == State::Closed
     }
 
     pub(crate) fn start(&mut self) {
@@ -203,7 +210,7 @@ impl World {
         }
         let writes = self.scenario.writes;
         call.set_repeatable(writes == 0.0 || self.hosts.writes.unit() >= writes);
-        let running = Running { call, host, whose, to, key, fatal: false, open: [None; 2] };
+        let running = Running { call, host, whose, to, key, told: None, open: [None; 2] };
         let key = self.hosts.calls.insert(running);
         self.step(key, Input::Start);
         Some(key)
@@ -213,7 +220,7 @@ impl World {
     pub(crate) fn told(&mut self, call: Key, reply: Reply) -> Outcome {
         let outcome = reply.outcome();
         let Some(running) = self.hosts.calls.get(call) else { return outcome };
-        running.fatal |= reply == Reply::Fatal;
+        running.told = Some(reply);
         let hint = self.shops[usize::from(running.to)].service.hint;
         match (outcome, hint) {
             (Outcome::Failed(failure), Some(hint)) if reply == Reply::Later => {
@@ -261,6 +268,9 @@ impl World {
         let Host { link, restarts, .. } = self.hosts.all[host as usize];
         let Ok(fresh) = self.hosts.host(host, link, restarts + 1, self.now) else { return };
         self.hosts.all[host as usize] = fresh;
+        if let Some(topic) = &mut self.topic {
+            topic.restarts(self.now, host);
+        }
         for call in self.hosts.calls.keys() {
             if self.hosts.calls.get(call).is_none_or(|running| running.host != host) {
                 continue;
@@ -275,6 +285,7 @@ impl World {
                     self.agenda.at(self.now, event);
                 }
                 Whose::Attempt(to) => self.gateway_answers(to, Reply::Error),
+                Whose::Record(record) => self.record_dropped(record),
             }
         }
     }
@@ -378,6 +389,14 @@ impl World {
                     self.user_served(running.call.since());
                 }
                 self.over(good, running.key, resubmitted);
+            }
+            Whose::Record(record) if finish.answer == Answer::Refusal => {
+                self.record_refused(record, finish.retry_at.unwrap_or(self.now));
+            }
+            Whose::Record(record) => {
+                let reply = if good { Reply::Good } else { running.told.unwrap_or(Reply::Error) };
+                let hint = self.shops[usize::from(running.to)].service.hint;
+                self.record_handled(record, reply, hint);
             }
             Whose::Attempt(to) => {
                 if let (Some(credit), Origin::Call { call, slot, .. }) = (running.call.credit(), to)

@@ -27,7 +27,7 @@ pub struct Moment {
     pub ghosts: u64,
     /// Calls that wait in Quell's queues.
     pub queued: u64,
-    /// Requests that wait at the service.
+    /// Requests that wait at the service, and records of a topic that are not done.
     pub backlog: u64,
     /// Requests that the service completed in this second.
     pub served: u64,
