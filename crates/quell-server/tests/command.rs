@@ -24,7 +24,7 @@ fn the_same_seed_prints_the_same_bytes() {
     assert_eq!(first.stdout, run("7").stdout);
     assert_ne!(first.stdout, run("8").stdout);
     let report: serde_json::Value = serde_json::from_slice(&first.stdout).unwrap();
-    assert_eq!(report["runs"].as_array().unwrap().len(), 6);
+    assert_eq!(report["runs"].as_array().unwrap().len(), 10);
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn many_seeds_print_the_same_bytes_on_any_number_of_threads() {
     let one = run("1");
     assert!(one == run("3"), "another number of threads gave other bytes");
     let report: serde_json::Value = serde_json::from_slice(&one).unwrap();
-    assert_eq!(report["runs"].as_array().unwrap().len(), 18);
+    assert_eq!(report["runs"].as_array().unwrap().len(), 30);
     for row in report["over_seeds"].as_array().unwrap() {
         let healed = if row["against"] == "front" { 3 } else { 0 };
         assert_eq!(row["healed"], healed, "{row}");
@@ -114,7 +114,7 @@ fn two_files_are_compared_with_the_same_users() {
             let output = quell(&["sim", "compare", same, larger, "--seeds", "2", "--json"]);
             assert!(output.status.success(), "{}", text(&output.stderr));
             let pairs: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-            assert_eq!(pairs.as_array().unwrap().len(), 6);
+            assert_eq!(pairs.as_array().unwrap().len(), 10);
             let itself = quell(&["sim", "compare", same, same, "--json"]);
             let itself: serde_json::Value = serde_json::from_slice(&itself.stdout).unwrap();
             for figure in itself[0]["figures"].as_array().unwrap() {
@@ -154,7 +154,8 @@ fn mistakes_are_one_line_that_says_what_to_write() {
         ),
         (&["gateway", "--config", "no-such-file.toml"], "cannot read no-such-file.toml"),
         (&["gateway"], "--to <URL>"),
-        (&["demo", "--kind", "flood"], "possible values: stall, hole, fail"),
+        (&["demo", "--service", "lifo"], "write fifo, sharing or degrading=0.5"),
+        (&["demo", "--kind", "flood"], "possible values: stall, hole, fail, slow, partial"),
     ] {
         let output = quell(args);
         let message = text(&output.stderr);

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 #[tokio::test]
 async fn a_caller_who_leaves_becomes_a_ghost_until_a_later_success() {
-    let upstream = Scripted::start(Shape { workers: 8, service: ms(1) }).await.unwrap();
+    let upstream = Scripted::start(Shape::constant(8, ms(1))).await.unwrap();
     upstream.begin(Outage::Hole);
     let gateway = gateway(upstream.addr());
     let mut leaver = TcpStream::connect(gateway.addr()).await.unwrap();
@@ -39,7 +39,7 @@ async fn a_caller_who_leaves_becomes_a_ghost_until_a_later_success() {
 
 #[tokio::test]
 async fn no_post_reaches_the_upstream_twice_through_an_outage_of_any_kind() {
-    let upstream = Scripted::start(Shape { workers: 4, service: ms(5) }).await.unwrap();
+    let upstream = Scripted::start(Shape::constant(4, ms(5))).await.unwrap();
     let gateway = gateway_with(upstream.addr(), |config| {
         config.policy.per_try_timeout = Some(ms(100));
     });
@@ -178,7 +178,7 @@ impl Drop for Quell {
 
 #[tokio::test]
 async fn a_terminated_gateway_loses_no_request() {
-    let upstream = Scripted::start(Shape { workers: 64, service: ms(300) }).await.unwrap();
+    let upstream = Scripted::start(Shape::constant(64, ms(300))).await.unwrap();
     let mut quell = Quell::start(&["--to", &format!("http://{}", upstream.addr())], &[]);
     let mut kept = TcpStream::connect(quell.addr).await.unwrap();
     kept.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
@@ -202,7 +202,7 @@ async fn a_terminated_gateway_loses_no_request() {
 
 #[tokio::test]
 async fn a_request_on_a_kept_connection_during_the_drain_is_answered_and_then_closed() {
-    let upstream = Scripted::start(Shape { workers: 64, service: ms(1) }).await.unwrap();
+    let upstream = Scripted::start(Shape::constant(64, ms(1))).await.unwrap();
     let mut quell = Quell::start(&["--to", &format!("http://{}", upstream.addr())], &[]);
     let mut kept = TcpStream::connect(quell.addr).await.unwrap();
     kept.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quell_server::demo::callers::Callers;
-use quell_server::demo::scripted::{Ledger, Outage, Scripted, Shape, Visits};
+use quell_server::demo::scripted::{Ledger, Outage, Scripted, Shape, Sharing, Visits};
 use quell_server::demo::tally::Tally;
 use quell_sim::verdict::{Count, Series};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,7 +19,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 async fn upstream(workers: usize, service: u64) -> Scripted {
-    Scripted::start(Shape { workers, service: ms(service) }).await.unwrap()
+    Scripted::start(Shape::constant(workers, ms(service))).await.unwrap()
 }
 
 /// Waits until the ledger shows it.
@@ -196,6 +196,40 @@ async fn a_stall_holds_everybody_up_and_then_serves_everybody() {
 }
 
 #[tokio::test]
+async fn slowness_and_hangs_last_as_long_as_the_work_they_hit() {
+    for outage in [Outage::Slow { factor: 10.0 }, Outage::Hang { share: 1.0, time: ms(200) }] {
+        let upstream = upstream(1, 20).await;
+        upstream.begin(outage);
+        let start = Instant::now();
+        let mut hit = asked(&upstream, "hit").await;
+        upstream.end();
+        assert_eq!(hit.reply().await.0, 200);
+        assert!(start.elapsed() >= ms(200), "{outage:?}: over in {:?}", start.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn requests_that_share_a_worker_are_done_together() {
+    let shape = Shape { sharing: Sharing::Equal, ..Shape::constant(1, ms(50)) };
+    let upstream = Scripted::start(shape).await.unwrap();
+    upstream.begin(Outage::Stall);
+    let mut peers = Vec::new();
+    for i in 0..4 {
+        peers.push(asked(&upstream, &i.to_string()).await);
+    }
+    assert_eq!((upstream.ledger().in_service, upstream.ledger().in_queue), (4, 0));
+    let resumed = Instant::now();
+    upstream.end();
+    assert_eq!(peers[0].reply().await.0, 200);
+    assert!(
+        resumed.elapsed() >= ms(200),
+        "a quarter of a worker did it in {:?}",
+        resumed.elapsed()
+    );
+    assert_eq!(upstream.ledger().served, 4);
+}
+
+#[tokio::test]
 async fn bodies_are_read_whole_and_replies_are_as_long_as_asked() {
     let upstream = upstream(1, 0).await;
     let mut peer = Peer::connect(&upstream).await;
@@ -219,15 +253,15 @@ async fn dropping_it_closes_every_connection_and_frees_the_port() {
     let end = timeout(PATIENCE, peer.0.read(&mut [0])).await.expect("still open");
     assert!(matches!(end, Ok(0) | Err(_)));
     // The connection's task is dropped after the listener, so by now the port is free.
-    let shape = Shape { workers: 1, service: ms(1) };
-    let again = Scripted::start_on(addr, shape).await.unwrap();
+    let shape = Shape::constant(1, ms(1));
+    let again = Scripted::start_on(addr, shape.clone()).await.unwrap();
     again.stop().await;
     Scripted::start_on(addr, shape).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_service_without_workers_is_refused_with_the_fix() {
-    let shape = Shape { workers: 0, service: ms(1) };
+    let shape = Shape::constant(0, ms(1));
     let error = Scripted::start(shape).await.err().unwrap();
     assert!(error.to_string().contains("at least 1"), "{error}");
 }
@@ -303,8 +337,8 @@ async fn a_run_that_is_dropped_leaves_no_connection_behind() {
 
 #[tokio::test]
 async fn callers_outlive_a_restart_on_connections_that_went_stale() {
-    let shape = Shape { workers: 8, service: ms(5) };
-    let upstream = Scripted::start(shape).await.unwrap();
+    let shape = Shape::constant(8, ms(5));
+    let upstream = Scripted::start(shape.clone()).await.unwrap();
     let addr = upstream.addr();
     let tally = Arc::new(Tally::new());
     let restart = async {

@@ -36,12 +36,16 @@ pub use scenario::Scenario;
 pub use world::{Below, Queueing, Records, Run, run, run_while};
 
 // One generator per purpose: what one actor draws never shifts what another draws.
-const PURPOSE_ARRIVALS: u64 = 1;
+/// Purpose of the generator that says when users come. Whoever draws from the same streams on real sockets has the
+/// same users at the same instants.
+pub const PURPOSE_ARRIVALS: u64 = 1;
 const PURPOSE_INSTANCE: u64 = 2;
 const PURPOSE_JITTER: u64 = 3;
-const PURPOSE_SERVICE: u64 = 4;
+/// Purpose of the generator that says how long work takes.
+pub const PURPOSE_SERVICE: u64 = 4;
 const PURPOSE_HOST: u64 = 5;
-const PURPOSE_TROUBLE: u64 = 6;
+/// Purpose of the generator that says whom trouble hits that does not hit everybody.
+pub const PURPOSE_TROUBLE: u64 = 6;
 const PURPOSE_THOUGHT: u64 = 7;
 const PURPOSE_RESUBMIT: u64 = 8;
 const PURPOSE_WRITE: u64 = 9;

@@ -5,16 +5,17 @@
 //! is what a storm feeds on). And a claim about it needs a victim that is exact: its capacity is what it
 //! says, its outages start and end on command, and its ledger is right to the last request.
 //!
-//! **How.** Every request takes a worker for the same time; `?bytes=n` asks for a reply of that size. Its
-//! place and its worker's time are its own even if its connection closes meanwhile. The schedule is computed
-//! on arrival, so timer lateness costs no capacity. Requests with an `x-request-id` are also booked by id.
+//! **How.** Every request takes a worker for its time, first come, first served, or all share the workers at once
+//! ([`Sharing`]); `?bytes=n` asks for a reply of that size. Its place and its worker's time are its own even if its
+//! connection closes meanwhile. The schedule is computed, so timer lateness costs no capacity. With the same seed it
+//! draws what the simulator's service draws. Requests with an `x-request-id` are also booked by id.
 //!
 //! ```
 //! # use std::time::Duration;
 //! # use quell_server::demo::scripted::{Outage, Scripted, Shape};
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> std::io::Result<()> {
-//! let upstream = Scripted::start(Shape { workers: 36, service: Duration::from_millis(100) }).await?;
+//! let upstream = Scripted::start(Shape::constant(36, Duration::from_millis(100))).await?;
 //! println!("send requests to http://{}/", upstream.addr());
 //! upstream.begin(Outage::Fail); // whoever comes now gets a 500
 //! upstream.end();
@@ -25,6 +26,7 @@
 
 mod ledger;
 mod line;
+mod pace;
 mod serve;
 mod shop;
 
@@ -34,10 +36,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use quell_sim::dist::{Dist, Draw};
+use quell_sim::scenario::OutageKind;
 use tokio::net::TcpSocket;
 use tokio::task::JoinHandle;
 
 pub use self::ledger::{Ledger, Visits};
+pub use self::pace::Sharing;
 use self::shop::Shop;
 use super::tally::Tally;
 
@@ -45,23 +50,33 @@ use super::tally::Tally;
 const BACKLOG: u32 = 4096;
 
 /// What the service can do: `workers` at a time, each in `service`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Shape {
-    /// Requests in service at a time; at least 1.
+    /// Requests in service at full speed; at least 1.
     pub workers: usize,
     /// How long a worker takes for each.
-    pub service: Duration,
+    pub service: Dist,
+    /// Whether requests wait for a worker or share them all.
+    pub sharing: Sharing,
+    /// Seed of the service times, and of whom an outage hits that does not hit everybody.
+    pub seed: u64,
 }
 
 impl Shape {
+    /// First come, first served, and always in the same time.
+    pub fn constant(workers: usize, service: Duration) -> Self {
+        Self { workers, service: service.into(), sharing: Sharing::Fifo, seed: 1 }
+    }
+
     /// Requests per second.
     pub fn capacity(&self) -> f64 {
-        self.workers as f64 / self.service.as_secs_f64()
+        let mean = Draw::new(&self.service).map_or(Duration::ZERO, |service| service.mean());
+        self.workers as f64 / mean.as_secs_f64()
     }
 }
 
 /// How the service is out of order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Outage {
     /// Requests that arrive are answered with 500 at once and take no worker. Those in the line go on.
     Fail,
@@ -70,6 +85,32 @@ pub enum Outage {
     Hole,
     /// The workers stand still. Requests line up, and afterwards all are served in turn, departed or not.
     Stall,
+    /// Work that starts takes so many times longer, to its end.
+    Slow {
+        /// How many times.
+        factor: f64,
+    },
+    /// Of the work that starts, a share takes this long instead, to its end.
+    Hang {
+        /// Which share, from 0 to 1.
+        share: f64,
+        /// How long.
+        time: Duration,
+    },
+}
+
+impl Outage {
+    /// The outage that the simulator knows by this name; `None` if it has no twin here.
+    pub fn twin_of(kind: OutageKind) -> Option<Self> {
+        Some(match kind {
+            OutageKind::Fail => Self::Fail,
+            OutageKind::Hole => Self::Hole,
+            OutageKind::Stall => Self::Stall,
+            OutageKind::Latency { factor } => Self::Slow { factor },
+            OutageKind::Hang { share, time } => Self::Hang { share, time },
+            _ => return None,
+        })
+    }
 }
 
 /// A running upstream. It stops when dropped.
@@ -87,16 +128,12 @@ impl Scripted {
 
     /// Starts a service on this address.
     pub async fn start_on(addr: SocketAddr, shape: Shape) -> io::Result<Self> {
-        if shape.workers == 0 {
-            let message = "workers is 0, so nothing would ever be served: use at least 1";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-        }
+        let shop = Arc::new(Shop::new(&shape)?);
         let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
         socket.bind(addr)?;
         let listener = socket.listen(BACKLOG)?;
         let addr = listener.local_addr()?;
-        let shop = Arc::new(Shop::new(shape));
         let clock = Arc::clone(&shop);
         let tasks = [
             tokio::spawn(serve::accept(listener, Arc::clone(&shop))),

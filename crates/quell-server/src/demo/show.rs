@@ -4,6 +4,7 @@
 //! directly, the other through the gateway with nothing configured. After the outage the first stays down.
 
 use std::{
+    convert::Infallible,
     io::{IsTerminal, Write},
     process::ExitCode,
     sync::Arc,
@@ -13,8 +14,8 @@ use std::{
 use anyhow::{Context, ensure};
 use quell::core::Rng;
 use quell_sim::{
-    Scenario,
-    verdict::{Count, Observed, Summary, Timing},
+    PURPOSE_ARRIVALS, Scenario,
+    verdict::{Count, Moment, Observed, Summary, Timeline, Timing, Work},
 };
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
@@ -23,23 +24,35 @@ use tokio::time::{Instant, interval, sleep_until, timeout_at};
 use super::{
     callers::Callers,
     files,
-    scripted::{Outage, Scripted, Shape},
+    scripted::{Ledger, Outage, Scripted, Shape, Sharing},
     tally::Tally,
 };
 use crate::{
     gateway::{self, Config, Running, Target},
-    sim::file::{self, Plan},
+    sim::{
+        figures::Part,
+        file::{self, Plan},
+    },
     table::{Figures, Table},
 };
+
+/// How often to look how late timers fire, and what spoils a run.
+const TICK: Duration = Duration::from_millis(20);
+const LATE: Duration = Duration::from_millis(100);
 
 /// Breaks a service on loopback for ten seconds, twice: with naive callers alone, and with Quell in front.
 ///
 /// Takes 50 seconds. Exits with 0 if the service behind Quell recovered, with 1 if it did not.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How the service goes down: stall (its queue builds up), hole (packets vanish) or fail (instant errors)
+    /// How the service goes down: stall (its queue builds up), hole (packets vanish), fail (instant errors), slow
+    /// (work takes ten times as long) or partial (one request in five does)
     #[arg(long, value_enum, default_value = "stall")]
     kind: Kind,
+    /// How requests share the workers: fifo (one at a time each), sharing (all at once), or degrading=0.5 (all at
+    /// once, and crowds cost)
+    #[arg(long, default_value = "fifo", value_name = "SHARING")]
+    service: Sharing,
     /// Seed of the callers' arrivals
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -53,6 +66,8 @@ enum Kind {
     Stall,
     Hole,
     Fail,
+    Slow,
+    Partial,
 }
 
 impl Kind {
@@ -61,14 +76,8 @@ impl Kind {
             Self::Stall => "stall",
             Self::Hole => "hole",
             Self::Fail => "fail",
-        }
-    }
-
-    const fn outage(self) -> Outage {
-        match self {
-            Self::Stall => Outage::Stall,
-            Self::Hole => Outage::Hole,
-            Self::Fail => Outage::Fail,
+            Self::Slow => "slow",
+            Self::Partial => "partial",
         }
     }
 }
@@ -77,8 +86,20 @@ impl Kind {
 struct Report {
     kind: &'static str,
     seed: u64,
-    naive: Figures,
-    front: Figures,
+    /// The longest that this machine kept the run waiting: beyond a tenth of a second it measured the machine.
+    late_s: f64,
+    naive: Side,
+    front: Side,
+}
+
+/// How one of the two fared: the fields of `quell sim --json` that can be seen from outside a service.
+#[derive(Serialize)]
+struct Side {
+    #[serde(flatten)]
+    figures: Figures,
+    before: Part,
+    during: Part,
+    after: Part,
 }
 
 /// Runs the command.
@@ -103,11 +124,11 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         let heading = format!("after 10 s of outage ({}):", report.kind);
         let mut table = Table::new(&heading, Figures::COLUMNS);
-        table.row("naive retries", report.naive.cells());
-        table.row("the same behind Quell", report.front.cells());
+        table.row("naive retries", report.naive.figures.cells());
+        table.row("the same behind Quell", report.front.figures.cells());
         print!("{table}");
     }
-    Ok(ExitCode::from(u8::from(report.front.recovered_s.is_none())))
+    Ok(ExitCode::from(u8::from(report.front.figures.recovered_s.is_none())))
 }
 
 async fn show(args: &Args) -> anyhow::Result<Report> {
@@ -115,8 +136,9 @@ async fn show(args: &Args) -> anyhow::Result<Report> {
     let plan = plan(args.kind)?;
     let scenario = &plan.scenario;
     let start = Instant::now() + Duration::from_millis(200);
-    let direct = World::new(scenario, false, start).await?;
-    let fronted = World::new(scenario, true, start).await?;
+    let outage = Outage::twin_of(scenario.outage.kind).context("no such outage")?;
+    let direct = World::new(scenario, args, false, start).await?;
+    let fronted = World::new(scenario, args, true, start).await?;
     if !args.json {
         println!(
             "two services of {} workers × {:?}, {} users per second each, who wait {:?} and retry 3 times;\n\
@@ -128,12 +150,37 @@ async fn show(args: &Args) -> anyhow::Result<Report> {
             fronted.service.addr(),
         );
     }
-    let (naive, front, ()) = tokio::join!(
-        direct.run(scenario, args.kind.outage(), args.seed),
-        fronted.run(scenario, args.kind.outage(), args.seed),
-        progress(scenario, start, &direct.tally, &fronted.tally),
-    );
-    Ok(Report { kind: args.kind.name(), seed: args.seed, naive: naive?, front: front? })
+    let mut late = Duration::ZERO;
+    let runs = async {
+        tokio::join!(
+            direct.run(scenario, outage, args.seed),
+            fronted.run(scenario, outage, args.seed),
+            progress(scenario, start, &direct.tally, &fronted.tally),
+        )
+    };
+    let (naive, front, ()) = tokio::select! {
+        ends = runs => ends,
+        never = lateness(start, &mut late) => match never {},
+    };
+    let (naive, front) = (naive?, front?);
+    if late > LATE {
+        eprintln!(
+            "this machine was busy and kept the run waiting for up to {late:.1?}: believe nothing"
+        );
+    }
+    let (kind, late_s) = (args.kind.name(), late.as_secs_f64());
+    Ok(Report { kind, seed: args.seed, late_s, naive, front })
+}
+
+/// Notes how late timers fire, for ever.
+async fn lateness(start: Instant, longest: &mut Duration) -> Infallible {
+    let mut due = start;
+    loop {
+        sleep_until(due).await;
+        let now = Instant::now();
+        *longest = (*longest).max(now - due);
+        due = now + TICK;
+    }
 }
 
 fn plan(kind: Kind) -> anyhow::Result<Plan> {
@@ -149,9 +196,18 @@ struct World {
 }
 
 impl World {
-    async fn new(scenario: &Scenario, fronted: bool, start: Instant) -> anyhow::Result<Self> {
-        let shape =
-            Shape { workers: scenario.service.workers as usize, service: scenario.service.mean() };
+    async fn new(
+        scenario: &Scenario,
+        args: &Args,
+        fronted: bool,
+        start: Instant,
+    ) -> anyhow::Result<Self> {
+        let shape = Shape {
+            workers: scenario.service.workers as usize,
+            service: scenario.service.time.clone(),
+            sharing: args.service,
+            seed: args.seed,
+        };
         let service = Scripted::start(shape).await.context("cannot start the service")?;
         let tally = Arc::new(Tally::since(start));
         service.count_into(Arc::clone(&tally));
@@ -164,7 +220,7 @@ impl World {
         Ok(Self { service, gateway, tally })
     }
 
-    async fn run(&self, scenario: &Scenario, outage: Outage, seed: u64) -> anyhow::Result<Figures> {
+    async fn run(&self, scenario: &Scenario, outage: Outage, seed: u64) -> anyhow::Result<Side> {
         let target = self.gateway.as_ref().map_or(self.service.addr(), Running::addr);
         let callers =
             Callers { rate: scenario.load, patience: scenario.patience, ..Callers::naive(target) };
@@ -172,7 +228,7 @@ impl World {
         let mends = scenario.outage.at + scenario.outage.length;
         let end = mends + scenario.watch;
         sleep_until(start).await;
-        let mut rng = Rng::new(seed);
+        let mut rng = Rng::stream(seed, 0, PURPOSE_ARRIVALS); // the simulator's own users
         let load = callers.run(end, Arc::clone(&self.tally), move || rng.unit());
         let trouble = async {
             sleep_until(start + scenario.outage.at).await;
@@ -180,7 +236,16 @@ impl World {
             sleep_until(start + mends).await;
             self.service.end();
         };
-        let _ = timeout_at(start + end, async { tokio::join!(load, trouble) }).await;
+        let mut watch = Watch::default();
+        let watching = async {
+            for second in 1..end.as_secs() {
+                sleep_until(start + Duration::from_secs(second)).await;
+                watch.look(self.service.ledger(), scenario.service.workers);
+            }
+        };
+        let _ = timeout_at(start + end, async { tokio::join!(load, trouble, watching) }).await;
+        let ledger = self.service.ledger();
+        watch.look(ledger, scenario.service.workers);
         ensure!(
             self.tally.unsent() == 0,
             "this machine ran out of sockets ({} attempts): nothing can be said of the service",
@@ -191,16 +256,40 @@ impl World {
             outage_len: scenario.outage.length.as_secs() as usize,
             end: end.as_secs() as usize,
         };
-        let work = self.service.ledger().work();
         let capacity = scenario.service.capacity();
-        // Inside a real service nobody looks: what is known is what its callers and its ledger counted.
-        let seen = Observed::default();
-        let mut summary = Summary::of(&self.tally.series(), timing, capacity, work, &seen);
+        // Inside Quell nobody looks: what is known is what the callers and the service's ledger counted.
+        let mut seen = Observed::default();
+        seen.timeline = watch.timeline;
+        let mut summary = Summary::of(&self.tally.series(), timing, capacity, ledger.work(), &seen);
         if self.gateway.is_none() {
             // Nobody stands between: it is the callers who send more than their users asked for.
             summary.amplification = summary.attempts_per_user;
+            for phase in &mut summary.phases {
+                phase.amplification = phase.attempts_per_user;
+            }
         }
-        Ok(Figures::from(&summary))
+        let [before, during, after] = summary.phases.map(Part::from);
+        Ok(Side { figures: Figures::from(&summary), before, during, after })
+    }
+}
+
+/// The service's books, second by second.
+#[derive(Default)]
+struct Watch {
+    timeline: Timeline,
+    before: Work,
+}
+
+impl Watch {
+    fn look(&mut self, ledger: Ledger, workers: u32) {
+        let crowd = ledger.in_service.saturating_sub(workers.into()); // of a service that is shared
+        self.timeline.push(Moment {
+            backlog: ledger.in_queue + crowd,
+            served: ledger.served - self.before.served,
+            wasted: ledger.wasted - self.before.wasted,
+            ..Moment::default()
+        });
+        self.before = ledger.work();
     }
 }
 

@@ -13,7 +13,7 @@ use crate::table::Figures;
 
 /// Before the outage, during it, or after it.
 #[derive(Debug, Serialize)]
-struct Part {
+pub(crate) struct Part {
     goodput: f64,
     amplification: f64,
     attempts_per_user: f64,

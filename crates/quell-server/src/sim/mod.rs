@@ -1,7 +1,7 @@
 //! `quell sim`: an outage on virtual time.
 
 mod compare;
-mod figures;
+pub(crate) mod figures;
 pub mod file;
 pub mod gate;
 mod report;

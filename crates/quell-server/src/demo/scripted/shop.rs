@@ -1,6 +1,7 @@
 //! The shop: the line, the outage and the ledger behind one lock, and the clock that empties the line.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +12,11 @@ use tokio::time::{Instant, sleep_until};
 
 use super::ledger::Book;
 use super::line::Line;
+use super::pace::Times;
 use super::{Ledger, Outage, Shape, Visits};
 use crate::demo::tally::Tally;
 
-/// Jobs the line can hold; further requests fail at once.
+/// Jobs that can be inside; further requests fail at once.
 const LONGEST: usize = 1_000_000;
 
 /// What awaits a request that was read whole.
@@ -49,15 +51,22 @@ struct State {
 }
 
 impl Shop {
-    pub(super) fn new(shape: Shape) -> Self {
+    pub(super) fn new(shape: &Shape) -> io::Result<Self> {
+        let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why);
+        if shape.workers == 0 {
+            return Err(wrong("workers is 0, so nothing would ever be served: write at least 1"));
+        }
+        shape.sharing.check().map_err(wrong)?;
+        let times =
+            Times::new(&shape.service, shape.seed).map_err(|error| wrong(&error.to_string()))?;
         let state = State {
-            line: Line::new(shape.workers, shape.service),
+            line: Line::new(shape.workers, shape.sharing, times),
             outage: None,
             ledger: Ledger::default(),
             book: Book::default(),
             tally: None,
         };
-        Self { start: Instant::now(), state: Mutex::new(state), bell: Notify::new() }
+        Ok(Self { start: Instant::now(), state: Mutex::new(state), bell: Notify::new() })
     }
 
     /// A caller has connected.
@@ -90,8 +99,8 @@ impl Shop {
     /// A request was read whole.
     pub(super) fn place(&self, id: Option<Arc<str>>) -> Fate {
         let mut state = self.state.lock();
-        let (in_queue, _) = state.line.lengths();
-        let full = in_queue >= LONGEST;
+        let (in_queue, in_service) = state.line.lengths();
+        let full = in_queue + in_service >= LONGEST;
         match state.outage {
             Some(Outage::Hole) => {
                 state.ledger.swallowed += 1;
@@ -103,10 +112,12 @@ impl Shop {
             }
             _ => {
                 let (reply, receiver) = oneshot::channel();
-                let idle = state.line.due().is_none();
                 // The clock is read under the lock: places in the line are taken in the order of time.
-                state.line.join(self.start.elapsed(), Job { id, reply });
-                if idle {
+                let now = self.start.elapsed();
+                state.settle(now);
+                let due = state.line.due();
+                state.line.join(now, Job { id, reply });
+                if due.is_none() || state.line.due() < due {
                     self.bell.notify_one();
                 }
                 Fate::Line(receiver)
@@ -128,11 +139,13 @@ impl Shop {
         let mut state = self.state.lock();
         let now = self.start.elapsed();
         state.settle(now); // what was done by now was done under the old regime
-        if outage == Some(Outage::Stall) {
-            state.line.stall(now);
-        } else {
-            state.line.resume(now);
-        }
+        state.line.stall(now, outage == Some(Outage::Stall));
+        let times = &mut state.line.times;
+        (times.slower, times.hang) = match outage {
+            Some(Outage::Slow { factor }) => (factor, None),
+            Some(Outage::Hang { share, time }) => (1.0, Some((share, time))),
+            _ => (1.0, None),
+        };
         state.outage = outage;
         self.bell.notify_one();
     }
@@ -199,3 +212,7 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "shop_tests.rs"]
+mod tests;
