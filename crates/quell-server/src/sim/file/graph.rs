@@ -18,7 +18,7 @@ pub(super) fn read(config: &Config, fields: &Fields<'_>) -> (Vec<Edge>, Vec<Node
         .map(|(_, inside)| {
             let calls = calls(config, inside, fields.path(), &names);
             let faults = faults::all(inside);
-            service::read(inside).map(|service| Node { service, calls, faults })
+            service::read(inside).map(|service| Node { calls, faults, ..Node::leaf(service) })
         })
         .collect();
     let mut order = Vec::new();
