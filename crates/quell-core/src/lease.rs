@@ -296,6 +296,14 @@ impl Planner {
         self.lots.iter().map(|lot| lot.tokens).sum()
     }
 
+    /// What could be taken now, leased or from the share, in millionths of a token; changes nothing.
+    pub fn holds(&self, now: Time) -> u64 {
+        let leased: u64 =
+            self.lots.iter().filter(|lot| now < lot.until).map(|lot| lot.tokens).sum();
+        let share = self.share.saturating_add(self.accrued(now)).min(self.rules.share_cap());
+        share.saturating_add(leased)
+    }
+
     /// What was taken from the share and is not paid back yet, in millionths of a token.
     pub fn owed(&self) -> u64 {
         self.owed
@@ -412,12 +420,16 @@ impl Planner {
 
     /// Adds what the share has brought, in one step however long nobody looked, and keeps the remainder.
     fn accrue(&mut self, now: Time) {
-        let Store::Away { since, .. } = self.store else { return };
-        let brought = self.rules.share_in(now.nanos_since(since));
-        let more = brought.saturating_sub(self.shared);
-        self.shared = brought.max(self.shared);
-        let more = u64::try_from(more).unwrap_or(u64::MAX);
+        let more = self.accrued(now);
+        self.shared += u128::from(more);
         self.share = self.share.saturating_add(more).min(self.rules.share_cap());
+    }
+
+    /// What the share has brought since that was last added, while the store is away.
+    fn accrued(&self, now: Time) -> u64 {
+        let Store::Away { since, .. } = self.store else { return 0 };
+        let brought = self.rules.share_in(now.nanos_since(since));
+        u64::try_from(brought.saturating_sub(self.shared)).unwrap_or(u64::MAX)
     }
 
     fn share_brings(&self, tokens: u64) -> Duration {

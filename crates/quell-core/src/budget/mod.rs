@@ -11,6 +11,10 @@
 //! succeeded. Budgets inside budgets are in [`purse`], what a fleet allows together is in [`divided`]. The kinds
 //! are an enum, not trait objects: a success costs a compare and an addition.
 //!
+//! A fleet may share one budget through a store: [`Budget::lease_from`]. What an instance earned itself pays first, and where
+//! that is empty, what it has leased of the common one. While the store is away that is its share of it, never nothing
+//! and never without limit; how far all may exceed it together is [`overshoot_bound`](crate::lease::overshoot_bound).
+//!
 //! ```
 //! use quell_core::{Fault, Reason, Rng, Time, budget::{Budget, Spec, tokens}};
 //!
@@ -47,7 +51,7 @@ pub use invalid::Invalid;
 pub use purse::{Purse, Receipt};
 pub use spec::Spec;
 
-use crate::{Fault, Reason, Rng, Time};
+use crate::{Fault, Reason, Rng, Time, lease::Planner};
 use adaptive::Adaptive;
 use failed_retry::FailedRetry;
 use grpc::Grpc;
@@ -75,6 +79,8 @@ pub struct Paid {
 
 impl Paid {
     const NOTHING: Self = Self { amount: 0, at: 0 };
+    /// By the fleet. It is not given back, for the lease may have run out by then: rather a token too few.
+    const LEASED: Self = Self { amount: 0, at: u32::MAX };
 
     const fn of(amount: u32) -> Self {
         Self { amount, at: 0 }
@@ -152,6 +158,8 @@ enum Kind {
 pub struct Budget {
     kind: Kind,
     totals: Totals,
+    /// What is leased of a budget that a fleet shares.
+    lease: Option<Box<Planner>>,
 }
 
 impl Budget {
@@ -169,7 +177,35 @@ impl Budget {
             Spec::Unlimited => Kind::Unlimited,
             Spec::None => Kind::None,
         };
-        Ok(Self { kind, totals: Totals::default() })
+        Ok(Self { kind, totals: Totals::default(), lease: None })
+    }
+
+    /// From now on a fleet's budget pays where its own is empty. The host asks the store for it in the background: see
+    /// [`Planner::want`].
+    ///
+    /// ```
+    /// use quell_core::{Fault, Rng, Stamp, Time, budget::{Budget, tokens}, lease::{Planner, Pool, Rules, Spec}};
+    ///
+    /// let (now, stamp, mut rng) = (Time::ZERO, Stamp::from_millis(1), Rng::new(1));
+    /// let rules = Rules::new(Spec { per_second: 17, burst: 1_000, instances: 10, ..Spec::default() })?;
+    /// let mut budget = Budget::new(tokens::Spec { start: Some(0), ..tokens::Spec::default() }, now).unwrap();
+    /// budget.lease_from(Planner::new(rules));
+    /// assert!(budget.take(now, Fault::Server, &mut rng).is_err()); // nothing earned, nothing leased
+    ///
+    /// let mut store = Pool::new(&rules, stamp);
+    /// let planner = budget.lease().unwrap();
+    /// let request = planner.want(now, &mut rng).unwrap();
+    /// planner.granted(now, request.id, store.lease(&rules, stamp, &request));
+    /// assert!(budget.take(now, Fault::Server, &mut rng).is_ok());
+    /// # Ok::<_, quell_core::lease::Invalid>(())
+    /// ```
+    pub fn lease_from(&mut self, planner: Planner) {
+        self.lease = Some(Box::new(planner));
+    }
+
+    /// What is leased of a budget that a fleet shares, if it does.
+    pub fn lease(&mut self) -> Option<&mut Planner> {
+        self.lease.as_deref_mut()
     }
 
     /// Pays for one retry after such a failure, or says why not. Asked last, right before the wait: whoever fails
@@ -187,15 +223,22 @@ impl Budget {
             Kind::Unlimited => Ok(Paid::NOTHING),
             Kind::None => Err(Reason::RetriesOff),
         };
+        let paid = match (paid, &mut self.lease) {
+            (Err(Reason::BudgetEmpty), Some(lease)) => {
+                lease.take(now, 1).map(|()| Paid::LEASED).map_err(|_| Reason::BudgetEmpty)
+            }
+            (paid, _) => paid,
+        };
         self.totals.asked += 1;
         self.totals.denied += u64::from(paid.is_err());
         paid
     }
 
-    /// Takes back exactly what was paid for a retry that was never sent.
+    /// Takes back exactly what was paid for a retry that was never sent; what was leased for it is lost.
     pub fn refund(&mut self, now: Time, paid: Paid) {
         self.totals.refunded += 1;
         match &mut self.kind {
+            _ if paid == Paid::LEASED => {}
             Kind::Tokens(kind) => kind.refund(paid),
             Kind::FailedRetry(kind) => kind.refund(paid),
             Kind::Ratio(kind) => kind.refund(now, paid),
@@ -210,6 +253,7 @@ impl Budget {
     /// A paid retry was sent and succeeded; its success is told with [`Budget::earn`] as every other.
     pub fn retried_well(&mut self, now: Time, paid: Paid) {
         match &mut self.kind {
+            _ if paid == Paid::LEASED => {}
             Kind::FailedRetry(kind) => kind.refund(paid),
             Kind::Sampled(kind) => kind.retried_well(now, paid),
             _ => {} // sent is spent
@@ -240,6 +284,15 @@ impl Budget {
 
     /// Whether some retry could be paid for now; spends nothing.
     pub fn peek(&self, now: Time) -> bool {
+        self.peek_own(now) || self.leased(now) >= TOKEN
+    }
+
+    /// What is leased, in millionths of a token.
+    fn leased(&self, now: Time) -> u64 {
+        self.lease.as_ref().map_or(0, |lease| lease.holds(now))
+    }
+
+    fn peek_own(&self, now: Time) -> bool {
         match &self.kind {
             Kind::Tokens(kind) => kind.peek(now),
             Kind::Grpc(kind) => kind.peek(),

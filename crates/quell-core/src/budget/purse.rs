@@ -26,7 +26,7 @@
 use std::collections::BTreeMap;
 
 use super::{Budget, Invalid, Paid, Snapshot, Spec};
-use crate::{Fault, Reason, Rng, Time};
+use crate::{Fault, Reason, Rng, Time, lease::Planner};
 
 /// Children with a budget of their own; all later ones share one more.
 pub const MOST: usize = 1_024;
@@ -269,6 +269,16 @@ impl Purse {
     /// The upstream's own budget.
     pub fn parent(&self) -> &Budget {
         &self.parent.budget
+    }
+
+    /// See [`Budget::lease_from`]: of the upstream's own budget, not of children.
+    pub fn lease_from(&mut self, planner: Planner) {
+        self.parent.budget.lease_from(planner);
+    }
+
+    /// See [`Budget::lease`].
+    pub fn lease(&mut self) -> Option<&mut Planner> {
+        self.parent.budget.lease()
     }
 
     /// The budgets of those that were named so far, and of all later ones together under `None`; not those set aside.

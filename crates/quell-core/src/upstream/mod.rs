@@ -45,6 +45,7 @@ use crate::{
     in_flight::InFlight,
     keyed::Seat,
     latency::Latency,
+    lease::Planner,
     mode::{Modes, WouldRefuse},
     pools::{self, Pool, Pools},
     queue::{Queue, Ticket},
@@ -251,6 +252,17 @@ impl Upstream {
     pub fn reset_budget(&mut self, now: Time) {
         let changes = self.purse.reset(now);
         self.note_budget(changes);
+    }
+
+    /// From now on a budget that a fleet shares pays for retries where the upstream's own is empty. See
+    /// [`Budget::lease_from`](budget::Budget::lease_from).
+    pub fn lease_budget(&mut self, planner: Planner) {
+        self.purse.lease_from(planner);
+    }
+
+    /// What is leased of a budget that a fleet shares, for the host that asks the store for it.
+    pub fn budget_lease(&mut self) -> Option<&mut Planner> {
+        self.purse.lease()
     }
 
     /// The retry budgets of routes or tenants, by their names; all that came too late for one are under `None`.

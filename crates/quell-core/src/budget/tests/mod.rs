@@ -2,6 +2,7 @@
 
 mod controls;
 mod facts;
+mod lease;
 mod ledger;
 mod properties;
 mod purse;
