@@ -33,7 +33,7 @@ use core::time::Duration;
 use quell_core::Rng;
 
 pub use scenario::Scenario;
-pub use world::{Below, Queueing, Records, Run, run, run_while};
+pub use world::{Below, Leased, Queueing, Records, Run, run, run_while};
 
 // One generator per purpose: what one actor draws never shifts what another draws.
 /// Purpose of the generator that says when users come. Whoever draws from the same streams on real sockets has the
@@ -51,6 +51,7 @@ const PURPOSE_RESUBMIT: u64 = 8;
 const PURPOSE_WRITE: u64 = 9;
 const PURPOSE_KEY: u64 = 10;
 const PURPOSE_CONSUMER: u64 = 11;
+const PURPOSE_LEASE: u64 = 12;
 
 /// An exponentially distributed time.
 fn exponential(mean: Duration, rng: &mut Rng) -> Duration {

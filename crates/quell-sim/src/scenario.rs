@@ -15,12 +15,13 @@ mod graph;
 mod outage;
 mod service;
 mod shards;
+mod store;
 mod topic;
 
 use core::time::Duration;
 
 use quell_core::{
-    backoff, ladder,
+    backoff, ladder, lease,
     spec::{self, PolicySpec, UpstreamSpec},
 };
 
@@ -29,6 +30,7 @@ pub use graph::{Edge, Node};
 pub use outage::{Outage, OutageKind};
 pub use service::{Abandonment, Cold, Curve, Order, Queue, Service};
 pub use shards::Shards;
+pub use store::{Away, Store};
 pub use topic::Topic;
 
 use crate::dist;
@@ -55,6 +57,8 @@ pub struct Scenario {
     pub callers: Callers,
     /// Records of a topic instead of users who wait; `None`, by default.
     pub topic: Option<Topic>,
+    /// A store through which the processes that run Quell share a budget; `None`, by default.
+    pub store: Option<Store>,
     /// Quell between the callers and the service, if it is there.
     pub gateway: Option<Gateway>,
     /// The service.
@@ -151,6 +155,9 @@ pub enum Invalid {
     /// The tiers of a topic.
     #[error(transparent)]
     Tiers(#[from] ladder::Invalid),
+    /// The budget that a fleet shares.
+    #[error("{}", .0.to_string().replace("rate_limit.", "store.budget."))]
+    Store(#[from] lease::Invalid),
     /// Another field.
     #[error("{field} {fix}")]
     Field {
@@ -183,6 +190,7 @@ impl Scenario {
         self.arrivals.check()?;
         self.resubmit.as_ref().map_or(Ok(()), Resubmit::check)?;
         self.topic.as_ref().map_or(Ok(()), |topic| topic.check(self))?;
+        self.store.as_ref().map_or(Ok(()), Store::check)?;
         self.service.check()?;
         graph::check(&self.calls, &self.below)?;
         self.all_faults().try_for_each(|fault| fault.kind.check())
@@ -228,6 +236,7 @@ impl Scenario {
             patience: Duration::from_secs(1),
             callers: Callers::NAIVE,
             topic: None,
+            store: None,
             gateway: None,
             service: Service::constant(1_200, Duration::from_millis(100)),
             outage: Outage { kind, at: Duration::from_secs(30), length: Duration::from_secs(30) },

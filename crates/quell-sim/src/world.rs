@@ -12,7 +12,7 @@ use core::time::Duration;
 use quell_core::{Failure, Fault, Outcome, Time};
 
 use crate::{
-    actor::{callers::Users, quell::Hosts, shop::Shop, topic::Consumers},
+    actor::{callers::Users, quell::Hosts, shop::Shop, store::Leases, topic::Consumers},
     agenda::Agenda,
     scenario::{Invalid, Scenario},
     slab::Key,
@@ -46,6 +46,10 @@ pub(crate) enum Event {
     Ripens,
     /// A consumer's pause is over.
     Resumes { host: u32 },
+    /// A process looks whether to lease more of a budget that a fleet shares.
+    Leases { host: u32 },
+    /// A message reaches the store, or comes back from it.
+    Mail(Key),
     /// Quell starts.
     Starts,
     /// A host forgets all it knew.
@@ -119,6 +123,8 @@ pub struct Run {
     pub shards: Vec<Below>,
     /// How a topic looked at the end of every second; empty, if there is none.
     pub records: Vec<Records>,
+    /// What processes asked of the store that they share; `None`, if there is none.
+    pub leased: Option<Leased>,
     /// What users saw, and how it looked second by second.
     pub observed: Observed,
     /// When things happened; a run that was hopeless ended before its time.
@@ -146,6 +152,17 @@ pub struct Queueing {
     pub cancelled: u64,
     /// Requests that failed because another had changed the same thing meanwhile.
     pub conflicts: u64,
+}
+
+/// What processes asked of the store through which they share a budget.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Leased {
+    /// Requests to the store.
+    pub asked: u64,
+    /// Those among them that found it away.
+    pub lost: u64,
+    /// Whole tokens that were granted.
+    pub granted: u64,
 }
 
 /// What waits in a topic.
@@ -182,6 +199,8 @@ pub(crate) struct World {
     pub(crate) hosts: Hosts,
     /// Consumers of a topic, if there is one.
     pub(crate) topic: Option<Box<Consumers>>,
+    /// The store through which a fleet shares its budget, if there is one.
+    pub(crate) store: Option<Box<Leases>>,
     /// The first service, and those behind it.
     pub(crate) shops: Vec<Shop>,
     pub(crate) series: Series,
@@ -204,12 +223,14 @@ pub fn run_while(
     on_second: &mut dyn FnMut(usize),
 ) -> Result<Run, Invalid> {
     scenario.check()?;
+    let hosts = Hosts::new(scenario, seed)?;
     let mut world = World {
         now: Time::ZERO,
         agenda: Agenda::new(),
         users: Users::new(scenario, seed)?,
-        hosts: Hosts::new(scenario, seed)?,
         topic: Consumers::new(scenario, seed)?,
+        store: Leases::new(scenario, hosts.count(), seed)?,
+        hosts,
         shops: Shop::all(scenario, seed)?,
         series: Series::default(),
         observed: Observed::default(),
@@ -219,6 +240,7 @@ pub fn run_while(
     };
     let end = Time::ZERO + scenario.end();
     world.opens();
+    world.opens_store();
     for (shop, at) in (0..).zip(world.shops.iter()).filter(|(_, shop)| shop.hit) {
         for (fault, outage) in (0..).zip(scenario.faults_of(at.root.into())) {
             world.agenda.at(Time::ZERO + outage.at, Event::Breaks { shop, fault });
@@ -270,6 +292,8 @@ impl World {
             Event::Polls { host } => self.polls(host),
             Event::Ripens => self.ripens(),
             Event::Resumes { host } => self.resumes(host),
+            Event::Leases { host } => self.leases(host),
+            Event::Mail(message) => self.mail(message),
             Event::Starts => self.hosts.start(),
             Event::Restarts { host } => self.restarts(host),
             Event::Cancels { shop, from } => self.cancels(shop, from),
@@ -337,6 +361,7 @@ impl World {
             let per_second = demand / timing.end.max(1) as f64;
             summary.verdict = topic.verdict(timing, per_second, summary.verdict);
         }
+        let leased = self.store.as_ref().map(|leases| leases.leased());
         let records = self.topic.map_or(vec![], |topic| topic.records());
         let Self { series, observed, .. } = self;
         Run {
@@ -347,6 +372,7 @@ impl World {
             below,
             shards,
             records,
+            leased,
             observed,
             timing,
             events,

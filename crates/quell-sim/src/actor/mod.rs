@@ -7,5 +7,6 @@ pub(crate) mod quell;
 pub(crate) mod service;
 pub(crate) mod shards;
 pub(crate) mod shop;
+pub(crate) mod store;
 pub(crate) mod topic;
 pub(crate) mod trouble;

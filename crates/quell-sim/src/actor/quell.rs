@@ -146,6 +146,16 @@ impl Hosts {
         self.outer
     }
 
+    /// What the calls of a host share.
+    pub(super) fn upstream(&mut self, host: u32) -> &mut Upstream {
+        &mut self.all[host as usize].upstream
+    }
+
+    /// How often a host has been restarted.
+    pub(super) fn restarts_of(&self, host: u32) -> u32 {
+        self.all[host as usize].restarts
+    }
+
     /// Whether a host's breaker lets everything through.
     pub(super) fn is_closed(&mut self, host: u32, now: Time) -> bool {
         self.all[host as usize].upstream.snapshot(now).breaker == State::Closed
@@ -271,6 +281,7 @@ impl World {
         if let Some(topic) = &mut self.topic {
             topic.restarts(self.now, host);
         }
+        self.joins_store(host);
         for call in self.hosts.calls.keys() {
             if self.hosts.calls.get(call).is_none_or(|running| running.host != host) {
                 continue;

@@ -158,6 +158,11 @@ impl Consumers {
         }
     }
 
+    /// What pays for the due records of an instance.
+    pub(super) fn budget(&mut self, host: u32) -> &mut Budget {
+        &mut self.each[host as usize].budget
+    }
+
     /// An instance begins anew, and so does its budget.
     pub(super) fn restarts(&mut self, now: Time, host: u32) {
         if let Some(consumer) = self.each.get_mut(host as usize) {
