@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use quell_core::spec::PolicySpec;
 use quell_sim::{
     Run, Scenario,
     dist::Dist,
@@ -107,6 +108,25 @@ fn users_who_ask_again_add_requests_and_no_demand() {
         assert!((2_000..2_800).contains(&extra), "{extra}");
         let good = |run: &Run| run.series.sum(Count::Good, 0..100);
         assert!(good(&run) > good(&plain));
+    }
+}
+
+/// Whoever comes in the second of the outage asks again two seconds later, and is answered 100 ms after that.
+#[test]
+fn who_asks_again_has_waited_since_the_first_time() {
+    let Callers::Quell { policy, upstream } = Callers::quell(s(1)) else { unreachable!() };
+    let once = Callers::Quell { policy: PolicySpec { attempts: 1, ..policy }, upstream };
+    for callers in [Callers::NO_RETRIES, once] {
+        let run = with(|scenario| {
+            scenario.callers = callers;
+            scenario.outage.length = s(1);
+            let after = Dist::Constant(s(2));
+            scenario.resubmit = Some(Resubmit { share: 1.0, after, times: 1 });
+        });
+        let [before, during, _] = &run.observed.latency;
+        let p50 = during.quantile(0.5).unwrap().as_secs_f64();
+        assert!((p50 / 2.1 - 1.0).abs() < 1.0 / 16.0, "{p50}");
+        assert!(before.quantile(0.99).unwrap() < ms(110));
     }
 }
 

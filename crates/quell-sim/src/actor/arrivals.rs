@@ -143,18 +143,19 @@ impl World {
         if self.topic.is_some() {
             return self.writes(key);
         }
-        self.asks(User::new(key, 0));
+        self.asks(User::new(self.now, key, 0));
     }
 
     /// A user's request is over, for now or for good.
-    pub(crate) fn over(&mut self, good: bool, key: u32, resubmitted: u8) {
+    pub(super) fn over(&mut self, good: bool, user: User) {
+        let User { since, key, resubmitted, .. } = user;
         let Arriving { pattern, thoughts, resubmit, resubmits, .. } = &mut self.users.arriving;
         if let (false, Some((resubmit, after))) = (good, resubmit)
             && resubmitted < resubmit.times
             && resubmits.unit() < resubmit.share
         {
             let after = after.next(resubmits);
-            let asleep = self.users.all.insert(User::new(key, resubmitted + 1));
+            let asleep = self.users.all.insert(User::new(since, key, resubmitted + 1));
             self.agenda.at(self.now + after, Event::Resends(asleep));
         } else if let Pattern::Closed { think, .. } = pattern {
             let think = think.next(thoughts);

@@ -19,16 +19,16 @@ use crate::{
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct User {
     tries: u32,
-    /// When the user asked.
-    since: Time,
+    /// When the user first asked.
+    pub(super) since: Time,
     /// How long it slept before this try.
     waited: Duration,
     /// How often the user has asked again.
-    resubmitted: u8,
+    pub(super) resubmitted: u8,
     /// The Quell call that serves this try, if there is one.
     call: Option<Key>,
     /// What the request is about.
-    key: u32,
+    pub(super) key: u32,
 }
 
 #[derive(Debug)]
@@ -42,9 +42,9 @@ pub(crate) struct Users {
 }
 
 impl User {
-    /// One who asks for this, for so many times more than once.
-    pub(super) fn new(key: u32, resubmitted: u8) -> Self {
-        Self { key, resubmitted, ..Self::default() }
+    /// One who first asked for this then, and has asked again so many times.
+    pub(super) fn new(since: Time, key: u32, resubmitted: u8) -> Self {
+        Self { since, key, resubmitted, ..Self::default() }
     }
 }
 
@@ -87,13 +87,13 @@ impl World {
             let host = self.users.instance.below(u64::from(self.scenario.instances)) as u32;
             self.count(Count::Received);
             let handed = Handed { key: user.key, ..Handed::default() };
-            self.begin_call(host, Whose::Own { resubmitted: user.resubmitted }, handed);
+            let User { since, resubmitted, .. } = user;
+            self.begin_call(host, Whose::Own { since, resubmitted }, handed);
         } else {
             if self.scenario.gateway.is_none() && user.tries == 0 {
                 self.count(Count::Received);
             }
-            let since = if user.tries == 0 { self.now } else { user.since };
-            self.tries(User { tries: user.tries + 1, since, call: None, ..user });
+            self.tries(User { tries: user.tries + 1, call: None, ..user });
         }
     }
 
@@ -122,7 +122,7 @@ impl World {
             if let Some(user) = self.users.all.remove(user) {
                 self.observed.ended(user.tries, true);
                 self.user_served(user.since);
-                self.over(true, user.key, 0);
+                self.over(true, user);
             }
         } else if reply == Reply::Fatal {
             if let Some(user) = self.users.all.remove(user) {
@@ -157,7 +157,7 @@ impl World {
     /// No further try would help.
     fn gives_up(&mut self, user: User) {
         self.observed.ended(user.tries, false);
-        self.over(false, user.key, user.resubmitted);
+        self.over(false, user);
     }
 
     /// A try failed: again later, or not at all.

@@ -12,7 +12,7 @@ use quell_core::{
     spec,
 };
 
-use super::links::Link;
+use super::{callers::User, links::Link};
 use crate::{
     slab::{Key, Slab},
     verdict::{Count, Moment},
@@ -35,8 +35,8 @@ pub(super) struct Host {
 /// Who waits for the answer of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Whose {
-    /// The user whose client made it, who has asked again so many times.
-    Own { resubmitted: u8 },
+    /// The user whose client made it, who first asked then and has asked again so many times.
+    Own { since: Time, resubmitted: u8 },
     /// A caller of the gateway.
     User(Key),
     /// A job of a service.
@@ -289,7 +289,9 @@ impl World {
             let Some(running) = self.hosts.calls.remove(call) else { continue };
             self.hangs_up(call, &running);
             match running.whose {
-                Whose::Own { resubmitted } => self.over(false, running.key, resubmitted),
+                Whose::Own { since, resubmitted } => {
+                    self.over(false, User::new(since, running.key, resubmitted));
+                }
                 Whose::User(user) => self.user_answered(user, Reply::Error),
                 Whose::Job { shop, job } => {
                     let event = Event::Returns { shop, job, good: false, marked: false };
@@ -395,11 +397,11 @@ impl World {
             self.count(Count::Refused);
         }
         match running.whose {
-            Whose::Own { resubmitted } => {
+            Whose::Own { since, resubmitted } => {
                 if good {
-                    self.user_served(running.call.since());
+                    self.user_served(since);
                 }
-                self.over(good, running.key, resubmitted);
+                self.over(good, User::new(since, running.key, resubmitted));
             }
             Whose::Record(record) if finish.answer == Answer::Refusal => {
                 self.record_refused(record, finish.retry_at.unwrap_or(self.now));
