@@ -37,17 +37,19 @@ const NOTHING: OutageKind = OutageKind::Brownout { share: 0.0 };
 enum Word {
     Known(OutageKind),
     Brownout,
+    Fatal,
     Latency,
     Hang,
     Partial,
     BadDeploy,
 }
 
-const WORDS: [(&str, Word); 8] = [
+const WORDS: [(&str, Word); 9] = [
     ("fail", Word::Known(OutageKind::Fail)),
     ("hole", Word::Known(OutageKind::Hole)),
     ("stall", Word::Known(OutageKind::Stall)),
     ("brownout", Word::Brownout),
+    ("fatal", Word::Fatal),
     ("latency", Word::Latency),
     ("hang", Word::Hang),
     ("partial", Word::Partial),
@@ -64,6 +66,11 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<Trouble> {
     let kind = match word {
         Some(Word::Known(kind)) => Some(kind),
         Some(Word::Brownout) => needed(fields, "share").map(|share| OutageKind::Brownout { share }),
+        Some(Word::Fatal) => {
+            let (share, mut misread) = (needed(fields, "share"), false);
+            fields.set("misread", &mut misread);
+            share.map(|share| OutageKind::Fatal { share, misread })
+        }
         Some(Word::Latency) => {
             needed(fields, "factor").map(|factor| OutageKind::Latency { factor })
         }

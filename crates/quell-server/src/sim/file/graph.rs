@@ -6,7 +6,7 @@ use quell::{
 };
 use quell_sim::scenario::{Edge, Node};
 
-use super::{faults, policies, service};
+use super::{faults, policies, scenario, service, way};
 
 /// Reads `calls` and `behind`. Names become places, from the top down, whatever the order they are written in.
 pub(super) fn read(config: &Config, fields: &Fields<'_>) -> (Vec<Edge>, Vec<Node>, Vec<String>) {
@@ -18,7 +18,8 @@ pub(super) fn read(config: &Config, fields: &Fields<'_>) -> (Vec<Edge>, Vec<Node
         .map(|(_, inside)| {
             let calls = calls(config, inside, fields.path(), &names);
             let faults = faults::all(inside);
-            service::read(inside).map(|service| Node { calls, faults, ..Node::leaf(service) })
+            let gateway = inside.table("gateway").map(|table| way::gateway(config, &table).1);
+            service::read(inside).map(|service| Node { service, calls, faults, gateway })
         })
         .collect();
     let mut order = Vec::new();
@@ -46,8 +47,8 @@ pub(super) fn read(config: &Config, fields: &Fields<'_>) -> (Vec<Edge>, Vec<Node
 }
 
 /// Reads `calls`, one after the other.
-fn calls(config: &Config, fields: &Fields<'_>, scenario: &str, names: &[String]) -> Vec<Edge> {
-    let known = format!("{scenario}.behind");
+fn calls(config: &Config, fields: &Fields<'_>, path: &str, names: &[String]) -> Vec<Edge> {
+    let known = format!("{path}.behind");
     let call = |row: Fields<'_>| {
         let to = row.reference("to", &known, names.iter());
         if !row.has("to") {
@@ -59,6 +60,9 @@ fn calls(config: &Config, fields: &Fields<'_>, scenario: &str, names: &[String])
         }
         row.set("credit", &mut edge.credit);
         row.set("marks", &mut edge.marks);
+        row.set("instances", &mut edge.instances);
+        row.set("deadline", &mut edge.deadline);
+        edge.restart = row.table("restart").and_then(|table| scenario::restart(&table));
         let to = names.iter().position(|name| Some(name) == to.as_ref())?;
         Some(Edge { to, ..edge })
     };

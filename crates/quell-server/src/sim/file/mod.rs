@@ -27,6 +27,7 @@ mod shipped;
 #[cfg(test)]
 mod tests;
 mod time;
+mod topic;
 mod way;
 
 use std::path::Path;

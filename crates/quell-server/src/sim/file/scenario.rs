@@ -22,7 +22,7 @@ use super::{
     plan::Plan,
     policies, service,
     time::{curve, needed, spread},
-    way,
+    topic, way,
 };
 use crate::sim::gate::Promises;
 
@@ -68,6 +68,9 @@ pub(super) fn read(config: &Config, name: &str, fields: &Fields<'_>) -> Option<P
     fields.set("writes", &mut scenario.writes);
     fields.set("credit", &mut scenario.credit);
     fields.set("watch", &mut scenario.watch);
+    if let Some(table) = fields.table("topic") {
+        scenario = topic::read(config, &table, scenario);
+    }
     if let Err(error) = scenario.check() {
         fields.invalid(&error);
     }
@@ -121,6 +124,7 @@ fn load(
             let sum: f64 = counts.iter().map(|&count| f64::from(count)).sum();
             Some((sum / counts.len().max(1) as f64).max(f64::MIN_POSITIVE))
         }
+        Some(Arrivals::Burst { users, .. }) => Some(f64::from(*users)),
         Some(Arrivals::Closed { users, think }) => {
             let think = Draw::new(think).map_or(Duration::ZERO, |think| think.mean());
             let round = think + service.map_or(Duration::ZERO, Service::mean);
@@ -133,7 +137,7 @@ fn load(
     }
 }
 
-/// `"random"`, `"even"`, `{ shape = … }`, `{ recorded = … }` or `{ users = …, think = … }`.
+/// `"random"`, `"even"`, `{ shape = … }`, `{ recorded = … }`, `{ users = …, at = … }` or `{ users = …, think = … }`.
 fn arrivals(fields: &Fields<'_>) -> Option<Arrivals> {
     if !fields.is_table("arrivals") {
         let even = fields.word("arrivals", &[("random", false), ("even", true)]);
@@ -148,9 +152,13 @@ fn arrivals(fields: &Fields<'_>) -> Option<Arrivals> {
         let count = |Seconds(count, times)| std::iter::repeat_n(count, times);
         return Some(Arrivals::Recorded(seconds.into_iter().flat_map(count).collect()));
     }
-    let (users, think) = (needed(&inside, "users"), spread(&inside, "think"));
+    let users = needed(&inside, "users");
+    if inside.has("at") {
+        return Some(Arrivals::Burst { users: users?, at: inside.get("at")? });
+    }
+    let think = spread(&inside, "think");
     if !inside.has("think") {
-        inside.wrong("think", "is missing: write how long a user thinks, such as \"1s\"");
+        inside.wrong("think", "is missing: write how long a user thinks, such as \"1s\"; or write at, if they come once and together");
     }
     Some(Arrivals::Closed { users: users?, think: think? })
 }
@@ -186,10 +194,11 @@ fn resubmit(fields: &Fields<'_>) -> Option<Resubmit> {
 }
 
 fn restarts(fields: &Fields<'_>) -> Vec<Restart> {
-    let restart = |row: Fields<'_>| {
-        let (at, mut step) = (needed(&row, "at"), Duration::ZERO);
-        row.set("step", &mut step);
-        Some(Restart { at: at?, step })
-    };
-    fields.tables("restarts").into_iter().filter_map(restart).collect()
+    fields.tables("restarts").iter().filter_map(restart).collect()
+}
+
+pub(super) fn restart(fields: &Fields<'_>) -> Option<Restart> {
+    let (at, mut step) = (needed(fields, "at"), Duration::ZERO);
+    fields.set("step", &mut step);
+    Some(Restart { at: at?, step })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use quell::config::fields::Fields;
 use quell_sim::{
     dist::Dist,
-    scenario::{Abandonment, Cold, Order, Queue, Service},
+    scenario::{Abandonment, Cold, Order, Queue, Service, Shards},
 };
 
 use super::time::{curve, needed, spread};
@@ -26,6 +26,9 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<Service> {
         service.cold = factor.zip(over).map(|(factor, over)| Cold { factor, over });
     }
     fields.set("refusal_cost", &mut service.refusal_cost);
+    service.shards = fields.table("shards").and_then(|table| shards(&table));
+    fields.set("contended", &mut service.contended);
+    fields.set("hint", &mut service.hint);
     workers?;
     Some(Service { time: time?, ..service })
 }
@@ -45,6 +48,12 @@ fn time(fields: &Fields<'_>) -> Option<Dist> {
             None
         }
     }
+}
+
+fn shards(fields: &Fields<'_>) -> Option<Shards> {
+    let mut shards = Shards::new(needed(fields, "count")?);
+    fields.set("hit", &mut shards.hit);
+    Some(shards)
 }
 
 fn queue(fields: &Fields<'_>) -> Queue {

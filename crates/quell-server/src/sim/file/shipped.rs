@@ -46,6 +46,12 @@ shipped![
     "drift",
     "deadline",
     "fleets",
+    "shards",
+    "jitter",
+    "hint",
+    "fatal",
+    "topic",
+    "hops",
 ];
 
 /// The storm.

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
-use quell::core::{budget::tokens, in_flight::Limit};
+use quell::core::{breaker, budget::tokens, in_flight::Limit, ladder};
 use quell_sim::{
     Scenario,
     dist::Dist,
     scenario::{
         Abandonment, Arrivals, Callers, Cold, Curve, Edge, Node, Order, Outage, OutageKind, Queue,
-        Restart, Resubmit, Service,
+        Restart, Resubmit, Service, Shards,
     },
 };
 
@@ -83,7 +83,7 @@ instances = 7
 patience = "2s"
 restarts = [{ at = "40s", step = "1s" }]
 credit = true
-calls = [{ to = "orders", policy = "far", upstream = "far", credit = true }]
+calls = [{ to = "orders", policy = "far", upstream = "far", credit = true, instances = 3, deadline = true, restart = { at = "9s" } }]
 faults = [{ kind = "fail", at = "50s", length = "4s", flapping = { down = "1s", up = "1s" } }, { kind = "hang", share = 0.3, time = "10s", at = "0s", length = "9s" }]
 outage = { kind = "bad-deploy", at = "30s", length = "10s", instances = 4, step = "5s" }
 watch = "30s"
@@ -97,8 +97,12 @@ failures = [[0.8, 0.0], [1.0, 1.0]]
 crowding = [[1, 1], [4, 2]]
 cold = { factor = 3, over = "10s" }
 refusal_cost = "1ms"
+shards = { count = 4, hit = 1 }
+contended = true
+hint = "4s"
 [scenario.all.behind.stock]
 workers = 5
+gateway = { upstream = "far" }
 time = { fast = "1ms", slow = "90ms", share = 0.05 }
 abandonment = { cancels_after = "10ms" }
 faults = { kind = "latency", factor = 10, at = "30s", length = "10s" }
@@ -120,6 +124,9 @@ calls = [{ to = "stock", marks = true }]
         crowding: Curve(vec![(1.0, 1.0), (4.0, 2.0)]),
         cold: Some(Cold { factor: 3.0, over: s(10) }),
         refusal_cost: ms(1),
+        shards: Some(Shards { count: 4, hit: 1 }),
+        contended: true,
+        hint: Some(s(4)),
         ..Service::new(20, Dist::Lognormal { p50: ms(50), p99: ms(200) })
     };
     assert_eq!(scenario.service, service);
@@ -131,9 +138,14 @@ calls = [{ to = "stock", marks = true }]
     let time = Dist::Bimodal { fast: ms(1), slow: ms(90), share: 0.05 };
     let abandonment = Abandonment::Cancels { after: ms(10) };
     let service = Service { abandonment, ..Service::new(5, time) };
-    assert_eq!(*stock, Node { faults: vec![slow], ..Node::leaf(service) });
+    let gateway = stock.gateway.unwrap();
+    assert_eq!(gateway.policy.attempts, 4, "the policy of its upstream's name");
+    let gateway = Some(gateway);
+    assert_eq!(*stock, Node { faults: vec![slow], gateway, ..Node::leaf(service) });
     let [edge] = scenario.calls.as_slice() else { panic!("{scenario:?}") };
     assert_eq!((edge.to, edge.policy.attempts, edge.credit, scenario.credit), (0, 4, true, true));
+    let restart = Some(Restart { at: s(9), step: Duration::ZERO });
+    assert_eq!((edge.instances, edge.deadline, edge.restart), (3, true, restart));
     let empty = tokens::Spec { start: Some(0), ..tokens::Spec::default() };
     assert_eq!(edge.upstream.budget, empty.into());
     // The deploy is judged as a whole and comes in parts; so does what flaps.
@@ -156,6 +168,8 @@ fn arrivals_need_a_load_or_are_one() {
     assert_eq!(recorded.load, 20.0);
     let closed = with("{ users = 90, think = \"800ms\" }");
     assert_eq!(closed.load, 100.0);
+    let burst = Arrivals::Burst { users: 90, at: s(1) };
+    assert_eq!(with("{ users = 90, at = \"1s\" }").arrivals, burst);
     assert_eq!(with("\"even\"\nload = \"5/s\"").arrivals, Arrivals::Even);
 }
 
@@ -320,4 +334,25 @@ fn the_samples_of_the_documentation_load() {
     let both =
         format!("{whole}{ways}").replace("against = [", "against = [\"before\", \"after\", ");
     assert_eq!(words(&parse(&both).unwrap()[0])[..2], ["before", "after"]);
+}
+
+#[test]
+fn a_topic_has_the_tiers_of_a_worker_and_is_faced_by_one() {
+    let plan = one(r#"
+[worker.events]
+source = { topic = "payments" }
+handler = "http://127.0.0.1:9000/events"
+tiers = ["3s", "10s"]
+[upstream.calm]
+preset = "background"
+breaker = { mode = "disabled" }
+[scenario.x]
+load = "100/s"
+topic = { worker = "events", concurrency = 4, upstream = "calm" }
+"#);
+    assert_eq!(words(&plan), ["worker"]);
+    let topic = plan.against[0].scenario.topic.as_ref().unwrap();
+    assert_eq!(topic.tiers, ladder::Spec::Tiers(vec![s(3), s(10)]));
+    assert_eq!((topic.concurrency, topic.policy.attempts), (4, 1));
+    assert_eq!(topic.upstream.breaker.mode, breaker::Mode::Disabled);
 }

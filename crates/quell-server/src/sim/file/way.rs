@@ -14,6 +14,7 @@ use quell_sim::{
 use super::{
     plan::Way,
     policies::{self, Named},
+    topic,
 };
 use crate::sim::rungs::{self, Rung};
 
@@ -28,10 +29,11 @@ enum Known {
     Rung(Rung),
     Client,
     Front,
+    Worker,
 }
 
 /// Each with its word and its label; the word of the usual ones is marked.
-const KNOWN: [(Known, &str, &str, bool); 11] = [
+const KNOWN: [(Known, &str, &str, bool); 12] = [
     (Known::Naive, "naive", "naive retries", true),
     (Known::NoRetries, "no-retries", "no retries", true),
     (Known::TenTimes, "ten-times", "10 × capacity", false),
@@ -43,6 +45,7 @@ const KNOWN: [(Known, &str, &str, bool); 11] = [
     (Known::Rung(Rung::Queue), "queue", "+ queue", false),
     (Known::Client, "client", "Quell in the callers", true),
     (Known::Front, "front", "Quell in front", true),
+    (Known::Worker, "worker", "Quell's worker", false),
 ];
 
 /// Reads `against` and `way`: who faces this, and who else could.
@@ -74,6 +77,7 @@ pub(super) fn read(
     });
     let own: Vec<_> = own.collect();
     let usual: Vec<_> = match own.len() {
+        0 if scenario.topic.is_some() => vec![KNOWN.len() - 1],
         0 => (0..KNOWN.len()).filter(|&i| KNOWN[i].3).collect(),
         own => (KNOWN.len()..KNOWN.len() + own).collect(),
     };
@@ -102,7 +106,8 @@ fn faced(known: Known, scenario: Scenario, named: Option<Named>, starts: Duratio
                 scenario.with_callers(quell)
             }
         },
-        Known::Front => in_front(scenario, named, starts),
+        Known::Front => in_front(scenario, named, named_gateway(named, starts)),
+        Known::Worker => topic::of(scenario.topic.clone().unwrap_or_default(), scenario),
     }
 }
 
@@ -112,14 +117,23 @@ fn inside(scenario: Scenario, named: Named) -> Scenario {
     Scenario { writes, callers: Callers::Quell { policy, upstream }, ..scenario }
 }
 
-fn in_front(scenario: Scenario, named: Option<Named>, starts: Duration) -> Scenario {
-    let mut gateway = Gateway { starts, ..Gateway::default() };
-    let mut writes = scenario.writes;
-    if let Some(named) = named {
-        (gateway.policy, gateway.upstream) = (named.policy, named.upstream);
-        writes = if named.always { 0.0 } else { writes };
-    }
+fn in_front(scenario: Scenario, named: Option<Named>, gateway: Gateway) -> Scenario {
+    let always = named.is_some_and(|named| named.always);
+    let writes = if always { 0.0 } else { scenario.writes };
     Scenario { writes, gateway: Some(gateway), ..scenario }
+}
+
+fn named_gateway(named: Option<Named>, starts: Duration) -> Gateway {
+    let usual = Gateway { starts, ..Gateway::default() };
+    named.map_or(usual, |named| Gateway { policy: named.policy, upstream: named.upstream, ..usual })
+}
+
+/// `{ policy = "…", upstream = "…", starts = "60s" }`, all of which may be left out.
+pub(super) fn gateway(config: &Config, fields: &Fields<'_>) -> (Option<Named>, Gateway) {
+    let mut starts = Duration::ZERO;
+    fields.set("starts", &mut starts);
+    let named = policies::read(config, fields, UpstreamSpec::gateway());
+    (named, named_gateway(named, starts))
 }
 
 /// A way of the file.
@@ -142,10 +156,11 @@ fn own(config: &Config, word: String, fields: &Fields<'_>, scenario: Scenario) -
         }
     };
     if let Some(table) = fields.table("gateway") {
-        let mut starts = Duration::ZERO;
-        table.set("starts", &mut starts);
-        let named = policies::read(config, &table, UpstreamSpec::gateway());
-        scenario = in_front(scenario, named, starts);
+        let (named, gateway) = gateway(config, &table);
+        scenario = in_front(scenario, named, gateway);
+    }
+    if let Some(table) = fields.table("topic") {
+        scenario = topic::read(config, &table, scenario);
     }
     fields.set("credit", &mut scenario.credit);
     Way { word, label, scenario }

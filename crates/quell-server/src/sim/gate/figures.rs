@@ -55,6 +55,9 @@ figures! {
     "peak_after": |run| peak(run, run.timing.outage_end()..run.timing.end);
     "delayed": |run| run.queueing.delayed as f64 / (run.queueing.started as f64).max(1.0);
     "turned_away": |run| run.queueing.refused as f64 / total(run, Count::Sent).max(1.0);
+    "conflicts": |run| run.queueing.conflicts as f64;
+    "dead_letters": |run| run.records.last().map_or(0.0, |last| last.dead as f64);
+    "lag_at_end": |run| run.records.last().map_or(0.0, |last| (last.lag + last.due) as f64);
     "p50_before" ("time"): |run| run.summary.phases[0].p50.map_or(f64::INFINITY, millis);
     "p99_before" ("time"): |run| run.summary.phases[0].p99.map_or(f64::INFINITY, millis);
     "p50_during" ("time"): |run| run.summary.phases[1].p50.map_or(f64::INFINITY, millis);
