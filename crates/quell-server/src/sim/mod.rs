@@ -183,9 +183,8 @@ fn read(path: &Path, how: &How) -> anyhow::Result<Vec<Plan>> {
             file::load(path, &how.set)
                 .map_err(|error| match error {
                     Error::Read { .. } => {
-                        anyhow::anyhow!(
-                            "{error}: name a file, or one that `quell sim --list` shows"
-                        )
+                        let near = file::nearest(&path.to_string_lossy());
+                        anyhow::anyhow!("{error}: name a file, or {near}")
                     }
                     Error::Wrong(problems) => problems.into(),
                 })?

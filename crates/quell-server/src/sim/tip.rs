@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::ensure;
 use quell_sim::{
     sweep::Knob,
     tip::{Tip, steps, tip},
@@ -72,6 +73,7 @@ pub(crate) fn main(args: &Args) -> anyhow::Result<()> {
         .flat_map(|plan| plan.against.iter().map(move |who| (plan, who)))
         .filter(|(_, who)| args.against.is_empty() || args.against.contains(&who.word))
         .collect();
+    ensure!(!jobs.is_empty(), "nobody of that name faces these: write one of their against");
     let bar = super::runs::bar(jobs.len() as u64 * steps(1, most), "runs");
     let found = args.how.each(&jobs, |(_, who)| {
         tip(1, most, &mut |n| {

@@ -31,10 +31,13 @@ impl Trouble {
     }
 }
 
+/// Most instances that a deploy reaches one by one.
+const MOST_DEPLOYED: u32 = 10_000;
 const NOTHING: OutageKind = OutageKind::Brownout { share: 0.0 };
 
 #[derive(Clone, Copy)]
 enum Word {
+    None,
     Known(OutageKind),
     Brownout,
     Fatal,
@@ -44,7 +47,7 @@ enum Word {
     BadDeploy,
 }
 
-const WORDS: [(&str, Word); 9] = [
+const WORDS: [(&str, Word); 10] = [
     ("fail", Word::Known(OutageKind::Fail)),
     ("hole", Word::Known(OutageKind::Hole)),
     ("stall", Word::Known(OutageKind::Stall)),
@@ -54,6 +57,7 @@ const WORDS: [(&str, Word); 9] = [
     ("hang", Word::Hang),
     ("partial", Word::Partial),
     ("bad-deploy", Word::BadDeploy),
+    ("none", Word::None),
 ];
 
 /// Reads one; `None` if what it needs is not there.
@@ -64,6 +68,10 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<Trouble> {
     }
     let (at, length) = (needed(fields, "at"), needed(fields, "length"));
     let kind = match word {
+        Some(Word::None) => {
+            let whole = Outage { kind: NOTHING, at: at?, length: length? };
+            return Some(Trouble { word: "trouble elsewhere", whole, parts: vec![] });
+        }
         Some(Word::Known(kind)) => Some(kind),
         Some(Word::Brownout) => needed(fields, "share").map(|share| OutageKind::Brownout { share }),
         Some(Word::Fatal) => {
@@ -81,6 +89,14 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<Trouble> {
         Some(Word::Partial) => needed(fields, "share").map(|share| OutageKind::Partial { share }),
         Some(Word::BadDeploy) => {
             let (instances, step) = (needed(fields, "instances"), needed(fields, "step"));
+            let instances = instances.filter(|&instances: &u32| {
+                let few = instances <= MOST_DEPLOYED;
+                if !few {
+                    let fix = format_args!("is {instances}: write at most {MOST_DEPLOYED}");
+                    fields.wrong("instances", fix);
+                }
+                few
+            });
             let (at, length) = (at?, length?);
             return Some(Trouble {
                 word: "bad-deploy",

@@ -28,6 +28,12 @@ use crate::sim::gate::Promises;
 
 /// How long a recovery must be watched to be believed.
 const WATCH: Duration = Duration::from_secs(25);
+/// The longest run: a day.
+const LONGEST: Duration = Duration::from_secs(86_400);
+/// Each has a state of its own.
+const MOST_INSTANCES: u32 = 100_000;
+/// All are there at once.
+const MOST_USERS: u32 = 10_000_000;
 /// What a service of which nothing is said takes for a request, and how much more it can do than is asked of it.
 const USUAL: (Duration, f64) = (Duration::from_millis(100), 1.2);
 
@@ -74,7 +80,7 @@ pub(super) fn read(config: &Config, name: &str, fields: &Fields<'_>) -> Option<P
     if let Err(error) = scenario.check() {
         fields.invalid(&error);
     }
-    timing(fields, &scenario);
+    limits(fields, &scenario);
     let (against, others) = way::read(config, fields, &scenario, named);
     let words: Vec<_> = against.iter().map(|way| way.word.as_str()).collect();
     let promises = fields.tables("assert");
@@ -93,8 +99,23 @@ fn usual_service(load: f64) -> Service {
     Service::constant(workers as u32, time)
 }
 
-/// What the model itself does not mind, but a verdict does.
-fn timing(fields: &Fields<'_>, scenario: &Scenario) {
+/// What the model itself does not mind, but a verdict does, or the machine it runs on.
+fn limits(fields: &Fields<'_>, scenario: &Scenario) {
+    if scenario.instances > MOST_INSTANCES {
+        let is = scenario.instances;
+        fields.wrong("instances", format_args!("is {is}: write at most {MOST_INSTANCES}"));
+    }
+    if let Arrivals::Closed { users, .. } | Arrivals::Burst { users, .. } = scenario.arrivals
+        && users > MOST_USERS
+    {
+        fields.wrong("arrivals", format_args!("has {users} users: write at most {MOST_USERS}"));
+    }
+    if scenario.end() > LONGEST {
+        fields.wrong(
+            "watch",
+            "ends more than a day after the start: write less, or a shorter outage",
+        );
+    }
     if scenario.patience.is_zero() {
         fields.wrong("patience", "is 0s, so everybody leaves at once: write such as \"1s\"");
     }
@@ -127,7 +148,7 @@ fn load(
         Some(Arrivals::Burst { users, .. }) => Some(f64::from(*users)),
         Some(Arrivals::Closed { users, think }) => {
             let think = Draw::new(think).map_or(Duration::ZERO, |think| think.mean());
-            let round = think + service.map_or(Duration::ZERO, Service::mean);
+            let round = think.saturating_add(service.map_or(Duration::ZERO, Service::mean));
             Some(f64::from(*users) / round.as_secs_f64().max(1e-9))
         }
         _ => {
@@ -150,7 +171,9 @@ fn arrivals(fields: &Fields<'_>) -> Option<Arrivals> {
     if inside.has("recorded") {
         let seconds = inside.list::<Seconds>("recorded")?;
         let count = |Seconds(count, times)| std::iter::repeat_n(count, times);
-        return Some(Arrivals::Recorded(seconds.into_iter().flat_map(count).collect()));
+        // No run is longer.
+        let counts = seconds.into_iter().flat_map(count).take(LONGEST.as_secs() as usize);
+        return Some(Arrivals::Recorded(counts.collect()));
     }
     let users = needed(&inside, "users");
     if inside.has("at") {

@@ -1,5 +1,7 @@
 //! Scenario files that ship with the command.
 
+use quell::config::value;
+
 /// A scenario file that ships with Quell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shipped {
@@ -60,6 +62,14 @@ pub const STORM: &str = include_str!("../../../../quell-sim/scenarios/storm.toml
 pub const LADDER: &str = include_str!("../../../../quell-sim/scenarios/ladder.toml");
 /// What the demo does, for the simulator.
 pub const DEMO: &str = include_str!("../../../../quell-sim/scenarios/demo.toml");
+
+/// What somebody who wrote this may have meant.
+pub fn nearest(written: &str) -> String {
+    match value::nearest(written, SHIPPED.iter().map(|shipped| shipped.name)) {
+        Some(near) => format!("write {near}"),
+        None => "one that `quell sim --list` shows".to_owned(),
+    }
+}
 
 /// One of them, by its name.
 pub fn shipped(name: &str) -> Option<&'static str> {

@@ -356,3 +356,47 @@ topic = { worker = "events", concurrency = 4, upstream = "calm" }
     assert_eq!((topic.concurrency, topic.policy.attempts), (4, 1));
     assert_eq!(topic.upstream.breaker.mode, breaker::Mode::Disabled);
 }
+
+/// A file with a piece cut out or doubled is told off or understood, and never more than that.
+#[test]
+fn no_cut_breaks_it() {
+    let mut rng = quell::core::Rng::new(1);
+    for shipped in SHIPPED {
+        let chars: Vec<char> = shipped.text.chars().collect();
+        for _ in 0..100 {
+            let from = rng.below(chars.len() as u64) as usize;
+            let to = (from + rng.below(30) as usize).min(chars.len());
+            let rest = if rng.unit() < 0.5 { &chars[to..] } else { &chars[from..] };
+            let text: String = chars[..to].iter().chain(rest).collect();
+            let cut: String = chars[..from].iter().chain(&chars[to..]).collect();
+            for text in [text, cut] {
+                let _ = parse(&text).map_err(|problems| problems.to_string());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_no_machine_could_run_is_refused() {
+    for (written, expected) in [
+        ("instances = 4000000000", "instances is 4000000000: write at most 100000"),
+        ("watch = \"900y\"", "watch ends more than a day after the start: write less"),
+        (
+            "arrivals = { users = 4000000000, think = { p50 = \"1ns\", p99 = \"900y\" } }",
+            "arrivals has 4000000000 users: write at most 10000000",
+        ),
+        (
+            "outage = { kind = \"bad-deploy\", at = \"1s\", length = \"9s\", instances = 4000000000, step = \"0s\" }",
+            "outage.instances is 4000000000: write at most 10000",
+        ),
+    ] {
+        let text = format!("version = 1\n[scenario.x]\nload = \"300/s\"\n{written}");
+        let message = parse(&text).map(|_| ()).unwrap_err().to_string();
+        assert!(message.contains(expected), "{written}\n{message}");
+    }
+    let recorded = "version = 1\n[scenario.x]\narrivals = { recorded = [[1, 100000], [1, 100000], [1, 100000]] }";
+    let plans = parse(recorded).unwrap();
+    assert!(
+        matches!(&plans[0].scenario.arrivals, Arrivals::Recorded(counts) if counts.len() == 86_400)
+    );
+}
