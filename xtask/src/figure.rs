@@ -28,8 +28,9 @@ pub(crate) fn print(figures: &[Figure], json: bool) -> Result<()> {
         }
         return Ok(());
     }
+    let wide = figures.iter().map(|figure| figure.figure.len()).max().unwrap_or(0).max(34);
     println!(
-        "{:<34} {:>10} {:>10} {:>7}  {:<20} goal",
+        "{:<wide$} {:>10} {:>10} {:>7}  {:<20} goal",
         "figure", "value", "against", "ratio", "unit"
     );
     let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.2}"));
@@ -40,7 +41,7 @@ pub(crate) fn print(figures: &[Figure], json: bool) -> Result<()> {
             Some(false) => " (MISSED)",
         };
         println!(
-            "{:<34} {:>10} {:>10} {:>7}  {:<20} {}{met}",
+            "{:<wide$} {:>10} {:>10} {:>7}  {:<20} {}{met}",
             figure.figure,
             number(Some(figure.value)),
             number(figure.against),

@@ -46,7 +46,7 @@ const LATE: Duration = Duration::from_millis(100);
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How the service goes down: stall (its queue builds up), hole (packets vanish), fail (instant errors), slow
-    /// (work takes ten times as long) or partial (one request in five does)
+    /// (work takes ten times as long) or partial (one request in ten does)
     #[arg(long, value_enum, default_value = "stall")]
     kind: Kind,
     /// How requests share the workers: fifo (one at a time each), sharing (all at once), or degrading=0.5 (all at
