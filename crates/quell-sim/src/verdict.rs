@@ -31,6 +31,7 @@
 
 mod early;
 mod histogram;
+mod layer;
 mod series;
 mod summary;
 mod timeline;
@@ -39,6 +40,7 @@ use core::{fmt, time::Duration};
 
 pub use early::Early;
 pub use histogram::Histogram;
+pub use layer::{Cost, Layer, Tally};
 pub(crate) use series::LONGEST;
 use series::TENTHS;
 pub use series::{Count, Series, Timing};

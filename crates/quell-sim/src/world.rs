@@ -16,7 +16,7 @@ use crate::{
     agenda::Agenda,
     scenario::{Invalid, Scenario},
     slab::Key,
-    verdict::{Count, Early, Moment, Observed, Series, Summary, Timing, Work},
+    verdict::{Cost, Count, Early, Layer, Moment, Observed, Series, Summary, Tally, Timing, Work},
 };
 
 /// Something that will happen.
@@ -125,6 +125,8 @@ pub struct Run {
     pub records: Vec<Records>,
     /// What processes asked of the store that they share; `None`, if there is none.
     pub leased: Option<Leased>,
+    /// What the service, and each of those behind it, was asked, did and spent, second by second.
+    pub layers: Vec<Layer>,
     /// What users saw, and how it looked second by second.
     pub observed: Observed,
     /// When things happened; a run that was hopeless ended before its time.
@@ -133,6 +135,13 @@ pub struct Run {
     pub events: u64,
     /// The same seed gives the same hash, on every machine.
     pub hash: u64,
+}
+
+impl Run {
+    /// What answers cost in these seconds, at all services together.
+    pub fn cost(&self, seconds: core::ops::Range<usize>) -> Cost {
+        Cost::of(&self.layers, &self.series, seconds)
+    }
 }
 
 /// How requests waited for the service, over the whole run.
@@ -205,6 +214,7 @@ pub(crate) struct World {
     pub(crate) shops: Vec<Shop>,
     pub(crate) series: Series,
     pub(crate) observed: Observed,
+    layers: Vec<Layer>,
     pub(crate) timing: Timing,
     /// When it looks at itself again.
     looks_at: Time,
@@ -234,6 +244,7 @@ pub fn run_while(
         shops: Shop::all(scenario, seed)?,
         series: Series::default(),
         observed: Observed::default(),
+        layers: vec![Layer::default(); 1 + scenario.below.len()],
         timing: timing(scenario),
         looks_at: Time::ZERO + Duration::from_secs(1),
         scenario: scenario.clone(),
@@ -337,6 +348,7 @@ impl World {
             }
             let work = self.sum(0).work;
             self.observed.second_over(looks, work);
+            self.tallies();
             on_second(over);
             let capacity = self.scenario.service.capacity();
             let timeline = &self.observed.timeline;
@@ -344,6 +356,23 @@ impl World {
                 self.timing.end = over;
                 return true;
             }
+        }
+    }
+
+    /// What every service has counted so far. What the first one was asked is counted where users are.
+    fn tallies(&mut self) {
+        let second = self.observed.seconds() - 1;
+        for root in 0..self.layers.len() {
+            let mut tally = self.tally(root);
+            let layer = &mut self.layers[root];
+            if root == 0 {
+                let Observed { retries, useful, .. } = self.observed;
+                let now = |what| self.series.at(what, second);
+                let calls = layer.so_far().calls + now(Count::Received);
+                let refused = layer.so_far().refused + now(Count::Refused);
+                tally = Tally { calls, refused, retries, useful, ..tally };
+            }
+            layer.second_over(tally);
         }
     }
 
@@ -363,7 +392,7 @@ impl World {
         }
         let leased = self.store.as_ref().map(|leases| leases.leased());
         let records = self.topic.map_or(vec![], |topic| topic.records());
-        let Self { series, observed, .. } = self;
+        let Self { series, observed, layers, .. } = self;
         Run {
             summary,
             series,
@@ -373,6 +402,7 @@ impl World {
             shards,
             records,
             leased,
+            layers,
             observed,
             timing,
             events,

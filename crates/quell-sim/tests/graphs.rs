@@ -167,3 +167,32 @@ fn calls_that_lead_nowhere_or_back_up_are_refused_with_a_fix() {
         assert!(run(&scenario, 1).unwrap_err().to_string().contains("write"));
     }
 }
+
+#[test]
+fn every_layer_is_seen_with_what_it_was_asked_and_what_it_spent() {
+    let run = run(&chain(3, 3, budget::Spec::Unlimited), 1).unwrap();
+    let all: Vec<_> = run.layers.iter().map(|layer| layer.over(0..120)).collect();
+    let users = run.series.sum(Count::Demand, 0..120) as f64;
+    for (layer, expected) in all.iter().zip([3.0, 9.0, 27.0]) {
+        assert!((layer.amplification() - 3.0).abs() < 0.1, "{layer:?}");
+        assert!((layer.sent as f64 / users / expected - 1.0).abs() < 0.1, "{layer:?}");
+        assert_eq!(layer.useful_share(), Some(0.0));
+    }
+    // What the lowest turns down at once takes no worker; those above are held all the while.
+    assert_eq!(all[2].held, 0);
+    assert!(all[0].held > all[1].held && all[1].held > 0, "{all:?}");
+    assert_eq!(run.below[1].sent, all[2].sent, "the seconds add up");
+}
+
+#[test]
+fn work_has_a_price_in_answers() {
+    let mut scenario = chain(2, 1, budget::Spec::default());
+    scenario.below[0] = Node::leaf(Service::constant(1_000, ms(50)));
+    let run = run(&scenario, 1).unwrap();
+    let cost = run.cost(0..100);
+    // 1 ms of its own and 50 ms of waiting at the top, 50 ms below.
+    let work = cost.work_per_answer.unwrap();
+    assert!(work.abs_diff(ms(101)) < ms(1), "{work:?}");
+    assert!((cost.of_a_thousand(0.002).unwrap() - 2.0).abs() < 0.01, "{cost:?}");
+    assert_eq!((cost.departed, cost.beyond_first), (0.0, 0.0));
+}

@@ -54,7 +54,7 @@ struct Pair {
 type Of = fn(&Run) -> Option<f64>;
 
 /// What is compared, with the digits that matter.
-const FIGURES: [(&str, usize, Of); 6] = [
+const FIGURES: [(&str, usize, Of); 7] = [
     ("healed in s", 1, |run| match run.summary.verdict {
         quell_sim::verdict::Verdict::Healed { after } => Some(after.as_secs_f64()),
         _ => None,
@@ -64,6 +64,7 @@ const FIGURES: [(&str, usize, Of); 6] = [
     ("wasted %", 0, |run| Some(run.summary.wasted * 100.0)),
     ("goodput after %", 0, |run| Some(run.summary.goodput_after * 100.0)),
     ("p99 ms after", 0, |run| run.summary.phases[2].p99.map(millis)),
+    ("work ms/answer", 0, |run| run.cost(0..run.timing.end).work_per_answer.map(millis)),
 ];
 
 fn pair(a: &Job<'_>, b: &Job<'_>) -> Pair {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use quell_sim::{
     Run,
-    verdict::{Count, Moment, Phase},
+    verdict::{Cost, Count, Moment, Phase},
 };
 use serde::Serialize;
 
-use super::runs::Spread;
+use super::{layers::LayerRow, runs::Spread};
 use crate::table::Figures;
 
 /// Before the outage, during it, or after it.
@@ -33,6 +33,44 @@ impl From<Phase> for Part {
             refused: phase.refused,
             p50_ms: phase.p50.map(millis),
             p99_ms: phase.p99.map(millis),
+        }
+    }
+}
+
+/// The same with what it cost.
+#[derive(Debug, Serialize)]
+struct Priced {
+    #[serde(flatten)]
+    part: Part,
+    #[serde(flatten)]
+    price: Price,
+}
+
+impl Priced {
+    fn of(run: &Run, part: usize, price: Option<f64>) -> Self {
+        let cost = run.cost(run.timing.parts()[part].clone());
+        Self { part: run.summary.phases[part].into(), price: Price::of(cost, price) }
+    }
+}
+
+/// What answers cost.
+#[derive(Debug, Serialize)]
+struct Price {
+    work_ms_per_answer: Option<f64>,
+    departed: f64,
+    attempts_per_answer: Option<f64>,
+    beyond_first: f64,
+    cost_per_1000: Option<f64>,
+}
+
+impl Price {
+    fn of(cost: Cost, price: Option<f64>) -> Self {
+        Self {
+            work_ms_per_answer: cost.work_per_answer.map(millis),
+            departed: cost.departed,
+            attempts_per_answer: cost.attempts_per_answer,
+            beyond_first: cost.beyond_first,
+            cost_per_1000: price.and_then(|price| cost.of_a_thousand(price)),
         }
     }
 }
@@ -98,9 +136,12 @@ pub(super) struct Row<'a> {
     #[serde(flatten)]
     figures: Figures,
     retries_useful: Option<f64>,
-    before: Part,
-    during: Part,
-    after: Part,
+    #[serde(flatten)]
+    price: Price,
+    before: Priced,
+    during: Priced,
+    after: Priced,
+    layers: Vec<LayerRow>,
     stopped_at_s: usize,
     timeline: Timeline,
     events: u64,
@@ -111,9 +152,10 @@ impl<'a> Row<'a> {
     pub(super) fn of(
         (scenario, kind, against): (&'a str, &'a str, &'a str),
         (seed, w_rho): (u64, f64),
-        run: &Run,
+        (run, price): (&Run, Option<f64>),
+        layers: Vec<LayerRow>,
     ) -> Self {
-        let [before, during, after] = run.summary.phases.map(Part::from);
+        let [before, during, after] = [0, 1, 2].map(|part| Priced::of(run, part, price));
         Self {
             scenario,
             kind,
@@ -122,9 +164,11 @@ impl<'a> Row<'a> {
             w_rho,
             figures: Figures::from(&run.summary),
             retries_useful: run.summary.retries_useful,
+            price: Price::of(run.cost(0..run.timing.end), price),
             before,
             during,
             after,
+            layers,
             stopped_at_s: run.timing.end,
             timeline: Timeline::from(run),
             events: run.events,
@@ -142,10 +186,14 @@ pub(super) struct OverSeeds<'a> {
     pub(super) healed: usize,
     pub(super) recovered_s: Option<Spread>,
     pub(super) amplification: Option<Spread>,
+    pub(super) amplification_during: Option<Spread>,
+    pub(super) amplification_after: Option<Spread>,
     pub(super) attempts_per_user: Option<Spread>,
     pub(super) wasted: Option<Spread>,
     pub(super) goodput_after: Option<Spread>,
     pub(super) p99_after_ms: Option<Spread>,
+    pub(super) work_ms_per_answer: Option<Spread>,
+    pub(super) attempts_per_answer: Option<Spread>,
 }
 
 impl<'a> OverSeeds<'a> {
@@ -159,12 +207,20 @@ impl<'a> OverSeeds<'a> {
             healed: runs.iter().filter(|run| run.summary.verdict.healed()).count(),
             recovered_s: spread(&|(figures, _)| figures.recovered_s),
             amplification: spread(&|(figures, _)| Some(figures.amplification)),
+            amplification_during: spread(&|(_, run)| Some(run.summary.phases[1].amplification)),
+            amplification_after: spread(&|(_, run)| Some(run.summary.phases[2].amplification)),
             attempts_per_user: spread(&|(figures, _)| Some(figures.attempts_per_user)),
             wasted: spread(&|(figures, _)| Some(figures.wasted)),
             goodput_after: spread(&|(figures, _)| Some(figures.goodput_after)),
             p99_after_ms: spread(&|(_, run)| run.summary.phases[2].p99.map(millis)),
+            work_ms_per_answer: spread(&|(_, run)| whole(run).work_per_answer.map(millis)),
+            attempts_per_answer: spread(&|(_, run)| whole(run).attempts_per_answer),
         }
     }
+}
+
+fn whole(run: &Run) -> Cost {
+    run.cost(0..run.timing.end)
 }
 
 pub(super) fn millis(time: Duration) -> f64 {

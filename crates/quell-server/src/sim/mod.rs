@@ -4,6 +4,7 @@ mod compare;
 pub(crate) mod figures;
 pub mod file;
 pub mod gate;
+mod layers;
 mod report;
 mod rungs;
 mod runs;
@@ -26,6 +27,7 @@ use serde::Serialize;
 use self::{
     figures::{OverSeeds, Row},
     file::{Plan, Way},
+    layers::LayerRow,
     runs::{How, Spread},
     spark::Ink,
 };
@@ -65,6 +67,9 @@ struct Plain {
     list: bool,
     #[command(flatten)]
     how: How,
+    /// What one attempt at the service costs, in any currency: shows what 1,000 answered users cost
+    #[arg(long, value_name = "PRICE")]
+    price: Option<f64>,
     /// Also show what the others change for the very same users, against the first
     #[arg(long)]
     compare: bool,
@@ -87,6 +92,8 @@ struct Job<'a> {
     check: Precheck,
     /// One per seed.
     runs: Vec<Run>,
+    /// Of one attempt.
+    price: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -123,7 +130,8 @@ fn plain(args: &Plain) -> anyhow::Result<ExitCode> {
         !args.gate || plans.iter().any(|plan| !plan.promises.is_empty()),
         "nothing to hold a run to: write assert = {{ recovered_within = \"1s\" }} into a scenario"
     );
-    let jobs = run(&plans, &args.how, args.json)?;
+    let mut jobs = run(&plans, &args.how, args.json)?;
+    jobs.iter_mut().for_each(|job| job.price = args.price);
     let runs = jobs.iter().flat_map(|job| &job.runs);
     let hash = runs.fold(0, |hash: u64, run| hash.rotate_left(5) ^ run.hash);
     if args.json {
@@ -212,7 +220,7 @@ fn run<'a>(plans: &'a [Plan], how: &How, quiet: bool) -> anyhow::Result<Vec<Job<
                 eprintln!("{line}");
             }
             scenarios.push(who.scenario.clone());
-            jobs.push(Job { plan, who, check, runs: Vec::new() });
+            jobs.push(Job { plan, who, check, runs: Vec::new(), price: None });
         }
     }
     for (job, runs) in jobs.iter_mut().zip(how.run(&scenarios)?) {
@@ -225,11 +233,22 @@ impl Job<'_> {
     fn rows(&self, how: &How) -> impl Iterator<Item = Row<'_>> {
         let name = (self.plan.name.as_str(), self.plan.trouble.as_str(), self.who.word());
         let w_rho = self.check.w_rho();
-        how.seeds().zip(&self.runs).map(move |(seed, run)| Row::of(name, (seed, w_rho), run))
+        let row = move |(seed, run)| {
+            let layers = LayerRow::all(self.plan, run);
+            Row::of(name, (seed, w_rho), (run, self.price), layers)
+        };
+        how.seeds().zip(&self.runs).map(row)
     }
 
     fn capacity(&self) -> f64 {
         self.who.scenario.service.capacity()
+    }
+
+    /// What the service, and each of those behind it, can do.
+    fn capacities(&self) -> Vec<f64> {
+        let scenario = &self.who.scenario;
+        let below = scenario.below.iter().map(|node| node.service.capacity());
+        std::iter::once(scenario.service.capacity()).chain(below).collect()
     }
 
     fn over_seeds(&self) -> OverSeeds<'_> {
@@ -258,15 +277,22 @@ impl Job<'_> {
             None => "–".to_owned(),
         };
         let useful = self.runs.first().and_then(|run| run.summary.retries_useful);
-        vec![
+        let mut cells = vec![
             format!("{:.2}", self.check.w_rho()),
-            says(seeds.amplification, 2),
+            says(seeds.amplification_during, 2),
+            says(seeds.amplification_after, 2),
             says(seeds.attempts_per_user, 2),
             share(seeds.wasted),
             share(seeds.goodput_after),
             says(seeds.p99_after_ms, 0),
             useful.map_or("–".to_owned(), percent),
-        ]
+            says(seeds.work_ms_per_answer, 0),
+        ];
+        if let Some(price) = self.price {
+            let per_1000 = |attempts: f64| attempts * price * 1e3;
+            cells.push(says(seeds.attempts_per_answer.map(|spread| spread.map(per_1000)), 2));
+        }
+        cells
     }
 
     fn verdict(&self) -> String {
@@ -294,17 +320,24 @@ impl Job<'_> {
     }
 }
 
-/// The columns of [`Job::cells`].
-const COLUMNS: [&str; 9] = [
+/// The columns of [`Job::figures`], after that of its verdict.
+fn columns(jobs: &[Job<'_>]) -> Vec<&'static str> {
+    let priced = jobs.iter().any(|job| job.price.is_some());
+    let price = priced.then_some("cost/1,000");
+    FIGURES.into_iter().chain(price).collect()
+}
+
+const FIGURES: [&str; 10] = [
     "verdict",
     "w·ρ",
-    "amplification",
+    "ampl. in fault",
+    "ampl. after",
     "sends/user",
     "wasted",
     "goodput after",
     "p99 ms after",
     "useful",
-    "goodput over time",
+    "work ms/answer",
 ];
 
 /// The share of what was achievable that users got, second by second.
@@ -320,11 +353,15 @@ fn goodput(run: &Run, capacity: f64) -> Vec<f64> {
 fn print(jobs: &[Job<'_>], ink: Ink) {
     for jobs in jobs.chunk_by(|a, b| a.plan.name == b.plan.name) {
         let Some(Job { plan, .. }) = jobs.first() else { continue };
-        let mut table = Table::new(&heading(plan), COLUMNS);
+        let columns = columns(jobs).into_iter().chain(["goodput over time"]);
+        let mut table = Table::new(&heading(plan), columns);
         for job in jobs {
             table.row(job.who.label(), job.cells(ink));
         }
         println!("{table}");
+        if let Some(layers) = layers::table(jobs) {
+            println!("{layers}");
+        }
     }
 }
 

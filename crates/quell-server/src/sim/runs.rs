@@ -181,6 +181,11 @@ impl Spread {
         median.is_finite().then_some(Self { median, low, high })
     }
 
+    /// The same in another unit that grows with this one.
+    pub(crate) fn map(self, of: impl Fn(f64) -> f64) -> Self {
+        Self { median: of(self.median), low: of(self.low), high: of(self.high) }
+    }
+
     /// For people, with so many digits.
     pub(crate) fn says(&self, digits: usize) -> String {
         let Self { median, low, high } = self;

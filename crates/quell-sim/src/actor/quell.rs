@@ -220,6 +220,9 @@ impl World {
         }
         let writes = self.scenario.writes;
         call.set_repeatable(writes == 0.0 || self.hosts.writes.unit() >= writes);
+        if let Whose::Job { .. } = whose {
+            self.shops[usize::from(to)].books.calls += 1;
+        }
         let running = Running { call, host, whose, to, key, told: None, open: [None; 2] };
         let key = self.hosts.calls.insert(running);
         self.step(key, Input::Start);
@@ -263,11 +266,9 @@ impl World {
     pub(crate) fn abandons(&mut self, call: Key) {
         let Some(mut running) = self.hosts.calls.remove(call) else { return };
         self.hangs_up(call, &running);
+        self.ended(&running, running.call.attempts(), false);
         let host = &mut self.hosts.all[running.host as usize];
         host.seats.retain(|(_, key)| *key != call);
-        if running.whose.is_outside() {
-            self.observed.ended(running.call.attempts(), false);
-        }
         let mut wake = Vec::new();
         running.call.abandon(self.now, &mut host.upstream, &mut wake);
         self.wake(running.host, wake);
@@ -385,16 +386,32 @@ impl World {
         self.wake(host, wake);
     }
 
+    /// A call of so many attempts is over.
+    fn ended(&mut self, running: &Running, attempts: u32, good: bool) {
+        if running.whose.is_outside() {
+            return self.observed.ended(attempts, good);
+        }
+        let retries = u64::from(attempts.saturating_sub(1));
+        let books = &mut self.shops[usize::from(running.to)].books;
+        books.retries += retries;
+        books.useful += if good { retries } else { 0 };
+    }
+
+    /// A call was refused before it reached a service.
+    fn refused(&mut self, running: &Running) {
+        if running.whose.is_outside() {
+            return self.count(Count::Refused);
+        }
+        self.shops[usize::from(running.to)].books.refused += 1;
+    }
+
     fn finishes(&mut self, key: Key, finish: Finish) {
         let Some(running) = self.hosts.calls.remove(key) else { return };
         self.hangs_up(key, &running);
         let good = finish.reason.is_none();
-        let outside = running.whose.is_outside();
-        if outside {
-            self.observed.ended(finish.attempts, good);
-        }
-        if outside && finish.answer == Answer::Refusal {
-            self.count(Count::Refused);
+        self.ended(&running, finish.attempts, good);
+        if finish.answer == Answer::Refusal {
+            self.refused(&running);
         }
         match running.whose {
             Whose::Own { since, resubmitted } => {

@@ -132,11 +132,14 @@ impl World {
             Reply::Good if shop.service.contended && !shop.changes(&job) => Reply::Conflict,
             reply => reply,
         };
-        let Job { from, chain, .. } = job;
+        let Job { from, chain, since, .. } = job;
         shop.work.served += 1;
         let hole = shop.trouble.hole;
-        if !self.waits(from) {
-            self.shops[usize::from(at)].work.wasted += 1;
+        let waits = self.waits(from);
+        let shop = &mut self.shops[usize::from(at)];
+        shop.spends(since, self.now, !waits);
+        if !waits {
+            shop.work.wasted += 1;
         } else if !hole {
             if let Origin::Call { call, slot, .. } = from
                 && let Some((sends, left)) = chain.and_then(|chain| chain.told)
@@ -167,7 +170,7 @@ impl World {
 
     /// The service notices.
     pub(crate) fn cancels(&mut self, at: u16, from: Origin) {
-        if let Some(call) = self.shops[usize::from(at)].drops(from) {
+        if let Some(call) = self.shops[usize::from(at)].drops(from, self.now) {
             self.abandons(call);
         }
         self.work(at);

@@ -7,7 +7,7 @@ use core::time::Duration;
 use super::shop::Shop;
 use crate::{
     scenario::{Invalid, Service, Shards},
-    verdict::Work,
+    verdict::{Tally, Work},
     world::{Below, Origin, Queueing, World},
 };
 
@@ -75,6 +75,12 @@ impl World {
     pub(crate) fn sum(&self, root: usize) -> Below {
         let shards = self.shops.iter().filter(|shop| usize::from(shop.root) == root);
         shards.fold(Below::default(), |sum, shop| sum.and(&shop.below()))
+    }
+
+    /// What all shards of a service were asked, did and spent.
+    pub(crate) fn tally(&self, root: usize) -> Tally {
+        let shards = self.shops.iter().filter(|shop| usize::from(shop.root) == root);
+        shards.fold(Tally::default(), |sum, shop| sum.and(shop.tally()))
     }
 
     /// Requests that wait at the first service.

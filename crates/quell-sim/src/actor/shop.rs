@@ -13,7 +13,7 @@ use crate::{
     dist::Draw,
     scenario::{Abandonment, Invalid, Order, Outage, OutageKind, Scenario, Service},
     slab::{Key, Slab},
-    verdict::Work,
+    verdict::{Tally, Work},
     world::{Below, Origin, Queueing},
 };
 
@@ -44,6 +44,7 @@ struct Known {
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) from: Origin,
+    pub(super) since: Time,
     pub(super) done_at: Time,
     /// What it knows of its calls to other services, if it makes any.
     pub(super) chain: Option<Box<Chain>>,
@@ -105,6 +106,8 @@ pub(crate) struct Shop {
     pub(super) sent: u64,
     pub(crate) work: Work,
     pub(crate) queueing: Queueing,
+    /// What callers inside other services, and what its workers' time come to.
+    pub(super) books: Tally,
 }
 
 impl Shop {
@@ -161,6 +164,7 @@ impl Shop {
             meter: Meter::default(),
             work: Work::default(),
             queueing: Queueing::default(),
+            books: Tally::default(),
             service: service.clone(),
         })
     }
@@ -172,6 +176,24 @@ impl Shop {
 
     pub(crate) fn below(&self) -> Below {
         Below { sent: self.sent, work: self.work, queueing: self.queueing }
+    }
+
+    /// All that was counted so far.
+    pub(crate) fn tally(&self) -> Tally {
+        Tally {
+            sent: self.sent,
+            rejected: self.queueing.refused + self.queueing.failed,
+            served: self.work.served,
+            wasted: self.work.wasted,
+            ..self.books
+        }
+    }
+
+    /// A worker that began `since` then is free; `lost` if nobody wanted what it did.
+    pub(super) fn spends(&mut self, since: Time, now: Time, lost: bool) {
+        let held = now.as_nanos().saturating_sub(since.as_nanos());
+        self.books.held += held;
+        self.books.lost += if lost { held } else { 0 };
     }
 
     pub(super) fn begin(&mut self, fault: Outage) {
@@ -284,7 +306,8 @@ impl Shop {
             .service
             .contended
             .then(|| Box::new(Chain { changes: self.changes, ..Chain::default() }));
-        let job = self.jobs.insert(Job { from: waiting.from, done_at: now + time, chain });
+        let job =
+            self.jobs.insert(Job { from: waiting.from, since: now, done_at: now + time, chain });
         if self.keeps
             && let Some(known) = self.inside.get_mut(&waiting.from)
         {
@@ -340,10 +363,12 @@ impl Shop {
 
     /// The caller of this request is known to have left.
     /// Answers with the call that was made for it, if one is under way.
-    pub(super) fn drops(&mut self, from: Origin) -> Option<Key> {
+    pub(super) fn drops(&mut self, from: Origin, now: Time) -> Option<Key> {
         let known = self.inside.remove(&from)?;
         self.queueing.cancelled += 1;
-        self.jobs.remove(known.job?)?.chain?.call
+        let job = self.jobs.remove(known.job?)?;
+        self.spends(job.since, now, true);
+        job.chain?.call
     }
 
     /// One more attempt, for utilisation's sake.

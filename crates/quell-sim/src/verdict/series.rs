@@ -118,4 +118,10 @@ impl Timing {
     pub fn outage_end(&self) -> usize {
         self.outage_at.saturating_add(self.outage_len)
     }
+
+    /// The seconds before the outage, during it and after it.
+    pub fn parts(&self) -> [Range<usize>; 3] {
+        let (from, to) = (self.outage_at, self.outage_end());
+        [0..from, from..to, to..self.end]
+    }
 }

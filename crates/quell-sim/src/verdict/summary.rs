@@ -60,11 +60,7 @@ impl Summary {
         let since = timing.outage_at..timing.end;
         let before = timing.outage_at.saturating_sub(GLANCE)..timing.outage_at;
         let sent = total(Count::Sent, since.clone());
-        let parts = [
-            0..timing.outage_at,
-            timing.outage_at..timing.outage_end(),
-            timing.outage_end()..timing.end,
-        ];
+        let parts = timing.parts();
         let phase = |i: usize| {
             let part = || parts[i].clone();
             let sent = total(Count::Sent, part());

@@ -13,6 +13,8 @@ pub struct Plan {
     pub trouble: String,
     /// The scenario with naive callers.
     pub scenario: Scenario,
+    /// The names of the services behind the first, from the top down.
+    pub behind: Vec<String>,
     /// Who faces it.
     pub against: Vec<Way>,
     /// Who else could: all that have a name.

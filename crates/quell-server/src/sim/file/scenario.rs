@@ -89,7 +89,7 @@ pub(super) fn read(config: &Config, name: &str, fields: &Fields<'_>) -> Option<P
         return None;
     }
     let (name, trouble) = (name.to_owned(), word?.to_owned());
-    Some(Plan { name, trouble, scenario, against, others, promises })
+    Some(Plan { name, trouble, scenario, behind, against, others, promises })
 }
 
 /// A service with a fifth to spare.

@@ -2,7 +2,7 @@
 
 use quell_sim::{
     Run,
-    verdict::{Count, Moment},
+    verdict::{Count, Moment, Tally},
 };
 
 use super::{
@@ -59,8 +59,36 @@ pub(super) fn all(job: &Job<'_>) -> String {
         );
         lanes.push(breaker(run));
     }
+    if run.layers.len() > 1 {
+        lanes.extend((0..run.layers.len()).map(|i| layer(job, run, i)));
+    }
     lanes.push(backlog(run));
     lanes.concat()
+}
+
+/// What reached one service of several, and what came of it.
+fn layer(job: &Job<'_>, run: &Run, i: usize) -> String {
+    let all = |of: fn(&Tally) -> u64| -> Vec<_> {
+        run.layers[i].seconds().iter().map(|second| Some(of(second) as f64)).collect()
+    };
+    let (sent, wasted) = (all(|second| second.sent), all(|second| second.wasted));
+    let served = all(|second| second.served - second.wasted);
+    let capacity = job.capacities().get(i).copied().unwrap_or(0.0);
+    let highest = sent.iter().flatten().copied().fold(1.0, f64::max);
+    let most = highest.min(1.6 * capacity).max(1.0);
+    let name = crate::sim::layers::name(job.plan, i);
+    let says = format!("attempts at {name} per second");
+    let mut chart = frame(run, &says, (WIDE, 110.0), Scale::Linear(most * 1.05), short)
+        .line("c-load", &format!("attempts at {name}"), &sent)
+        .area("c-good", "done for somebody", &served)
+        .line("c-bad", "for nobody", &wasted);
+    if capacity <= most * 1.05 {
+        chart = chart.level("capacity", capacity, "");
+    }
+    if highest > most {
+        chart = chart.beyond("c-load", &format!("up to {}/s", short(highest)));
+    }
+    chart.finish()
 }
 
 fn latency(run: &Run) -> String {

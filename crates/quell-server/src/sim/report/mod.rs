@@ -1,5 +1,6 @@
 //! The report: one HTML file that says it all, without a network, in light and dark.
 
+mod bars;
 mod chart;
 pub(crate) mod heat;
 mod lanes;
@@ -10,7 +11,7 @@ use std::path::Path;
 use anyhow::Context;
 use svg::escape;
 
-use super::{COLUMNS, Job, heading_facts};
+use super::{Job, columns, heading_facts, layers};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -86,7 +87,7 @@ fn scenario(jobs: &[Job<'_>]) -> String {
     });
     format!(
         "<section id=\"{0}\"><h2>{0}</h2><p class=\"note\">{1}</p><ul class=\"facts\">{2}</ul>\
-         <div class=\"card wide\">{3}</div>\
+         <div class=\"card wide\">{3}</div>{6}\
          <div class=\"panels\">{4}</div>{5}</section>",
         escape(&first.plan.name),
         escape(&says(jobs)),
@@ -94,6 +95,28 @@ fn scenario(jobs: &[Job<'_>]) -> String {
         table(jobs),
         multiples.collect::<String>(),
         inside.collect::<String>(),
+        by_layer(jobs),
+    )
+}
+
+/// What reached each service, if there are several.
+fn by_layer(jobs: &[Job<'_>]) -> String {
+    let rows = layers::rows(jobs);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let names: String =
+        layers::COLUMNS.iter().map(|name| format!("<th>{}</th>", escape(name))).collect();
+    let rows = rows.iter().map(|(label, cells)| {
+        let cells = cells.iter().map(|cell| format!("<td>{}</td>", escape(cell)));
+        let first = if label.is_empty() { "" } else { " class=\"first\"" };
+        format!("<tr{first}><td>{}</td>{}</tr>", escape(label), cells.collect::<String>())
+    });
+    format!(
+        "<div class=\"card wide layers\"><table><thead><tr><th></th>{names}</tr></thead><tbody>{}</tbody></table></div>\
+         <div class=\"card bars\"><h3>Sends per user, layer by layer (dotted: one)</h3>{}</div>",
+        rows.collect::<String>(),
+        bars::sends(jobs),
     )
 }
 
@@ -120,10 +143,8 @@ fn pill(job: &Job<'_>) -> String {
 }
 
 fn table(jobs: &[Job<'_>]) -> String {
-    // The last column is a sparkline, which the charts below say better.
-    let shown = COLUMNS.len() - 1;
     let names: String =
-        COLUMNS[..shown].iter().map(|name| format!("<th>{}</th>", escape(name))).collect();
+        columns(jobs).iter().map(|name| format!("<th>{}</th>", escape(name))).collect();
     let rows = jobs.iter().map(|job| {
         let cells = job.figures().into_iter().map(|cell| format!("<td>{}</td>", escape(&cell)));
         format!(
@@ -137,4 +158,57 @@ fn table(jobs: &[Job<'_>]) -> String {
         "<table><thead><tr><th></th>{names}</tr></thead><tbody>{}</tbody></table>",
         rows.collect::<String>()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use quell_sim::precheck::Precheck;
+
+    use super::*;
+    use crate::sim::file;
+
+    /// Three services in a row; the last stalls.
+    const CHAIN: &str = r#"
+version = 1
+[scenario.chain]
+load = "100/s"
+instances = 4
+patience = "1s"
+service = { workers = 60, time = "100ms" }
+calls = [{ to = "orders" }]
+outage = { kind = "brownout", share = 0.0, at = "20s", length = "10s" }
+watch = "40s"
+against = ["naive", "client"]
+[scenario.chain.behind.orders]
+workers = 40
+time = "100ms"
+calls = [{ to = "stock" }]
+[scenario.chain.behind.stock]
+workers = 12
+time = "100ms"
+faults = { kind = "stall", at = "20s", length = "10s" }
+"#;
+
+    #[test]
+    fn a_chain_is_shown_layer_by_layer() {
+        let plans = file::parse(CHAIN).unwrap();
+        let plan = &plans[0];
+        let jobs = plan.against.iter().map(|who| {
+            let runs = vec![quell_sim::run(&who.scenario, 1).unwrap()];
+            let check = Precheck::of(&who.scenario).unwrap();
+            Job { plan, who, check, runs, price: Some(0.002) }
+        });
+        let jobs: Vec<_> = jobs.collect();
+        let mut page = Page::new("A chain", "");
+        page.jobs(&jobs);
+        let html = page.html("");
+        assert_eq!(html.matches("class=\"bar ").count(), 2 * 3, "a bar per service and policy");
+        for name in ["service", "orders", "stock"] {
+            let lane = format!("attempts at {name} per second</title>");
+            assert_eq!(html.matches(&lane).count(), 2);
+        }
+        assert!(html.contains("cost/1,000") && !html.contains("NaN"));
+        let table = layers::table(&jobs).unwrap().to_string();
+        assert_eq!(table.lines().count(), 2 + 2 * 3, "{table}");
+    }
 }
