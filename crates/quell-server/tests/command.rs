@@ -85,26 +85,21 @@ fn with_demo(name: &str, change: (&str, &str), does: impl Fn(&str)) {
 
 #[test]
 fn a_gate_passes_what_holds_and_names_what_does_not() {
-    let promise = |most: &str| {
-        format!(
-            "assert = {{ recovered_within = \"1s\", max_amplification = {most}, of = [\"front\"] }}\nwatch"
-        )
-    };
-    with_demo("holds", ("watch", &promise("1.1")), |file| {
-        let output = quell(&["sim", file, "--gate"]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    });
-    with_demo("broken", ("watch", &promise("0.1")), |file| {
+    let holds = quell(&["sim", "demo", "--gate"]);
+    assert_eq!(holds.status.code(), Some(0), "{}", text(&holds.stderr));
+    with_demo("broken", ("max_amplification = 1.1", "max_amplification = 0.1"), |file| {
         let output = quell(&["sim", file, "--gate"]);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("broken: stall, Quell in front, seed 1: "), "{said}");
-        assert!(said.contains("and max_amplification is 0.1"), "{said}");
+        assert!(said.contains("and promised is at most 0.1"), "{said}");
         assert!(!said.contains("recovered_within"), "{said}");
         assert!(quell(&["sim", file]).status.success(), "only --gate holds a run to anything");
     });
-    let nothing = quell(&["sim", "demo", "--gate"]);
-    assert!(text(&nothing.stderr).contains("write assert ="), "{}", text(&nothing.stderr));
+    with_demo("nothing", ("assert", "# assert"), |file| {
+        let output = quell(&["sim", file, "--gate"]);
+        assert!(text(&output.stderr).contains("write assert ="), "{}", text(&output.stderr));
+    });
 }
 
 #[test]
@@ -146,7 +141,7 @@ fn the_tipping_point_and_the_map_agree_with_theory() {
 #[test]
 fn mistakes_are_one_line_that_says_what_to_write() {
     for (args, expected) in [
-        (&["sim", "no-such-file.toml"][..], "name a file, or write storm"),
+        (&["sim", "no-such-file.toml"][..], "name a file, or one that `quell sim --list` shows"),
         (&["gateway", "--to", "ftp://x"], "write http://host:port or https://host:port"),
         (
             &["gateway", "--to", "http://127.0.0.1:1", "--admin", "0.0.0.0:1"],
@@ -172,8 +167,8 @@ fn a_mistake_in_a_scenario_is_told_once_with_its_place() {
     let output = quell(&["sim", file.to_str().unwrap()]);
     std::fs::remove_file(&file).unwrap();
     let message = text(&output.stderr);
-    assert_eq!(message.matches("unknown field `laod`").count(), 1, "{message}");
-    assert!(message.contains("line 3"), "{message}");
+    assert_eq!(message.matches("scenario.x.laod is not known here").count(), 1, "{message}");
+    assert!(message.contains(":3:1"), "{message}");
 }
 
 #[test]
