@@ -104,22 +104,25 @@ impl<E: Copy> Agenda<E> {
         self.write(place, now.as_nanos().saturating_add(delay), event);
     }
 
-    /// The earliest event.
+    /// The earliest event: when it is, and it itself in the place given. As part of an answer that may be none it would be taken
+    /// apart and put together again, and a processor has to wait for that.
     #[inline(always)]
-    pub(crate) fn next(&mut self) -> Option<(Time, E)> {
+    pub(crate) fn next(&mut self, event: &mut E) -> Option<Time> {
         let place = self.first();
-        // Copied whole and then dropped: moved out, an event is taken apart to see whether it is one.
         let (due, next) = if place == HEAP {
             let Reverse(due) = *self.heap.peek()?;
             self.heap.pop();
             (due, self.heap.peek().map(|Reverse(next)| next))
         } else {
             let ring = &mut self.rings[place];
-            (ring.pop()?, ring.first())
+            let due = *ring.first()?;
+            ring.drop_first();
+            (due, ring.first())
         };
         (self.firsts[place], self.orders[place]) =
             next.map_or((NEVER, NEVER), |next| (next.at, next.order));
-        Some((Time::from_nanos(due.at), due.event))
+        *event = due.event;
+        Some(Time::from_nanos(due.at))
     }
 
     /// Events written down so far.
@@ -178,6 +181,11 @@ impl<E: Copy> Agenda<E> {
 mod tests {
     use super::*;
 
+    fn all<E: Copy + Default>(mut agenda: Agenda<E>) -> Vec<E> {
+        let mut event = E::default();
+        core::iter::from_fn(|| agenda.next(&mut event).map(|_| event)).collect()
+    }
+
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
     }
@@ -190,7 +198,7 @@ mod tests {
         agenda.at(Time::ZERO + ms(20), "d");
         agenda.after(Time::ZERO + ms(5), ms(10), "a");
         agenda.in_turn(Time::ZERO + ms(20), "e");
-        let order: Vec<_> = core::iter::from_fn(|| agenda.next()).map(|(_, e)| e).collect();
+        let order: Vec<_> = all(agenda);
         assert_eq!(order, ["a", "b", "c", "d", "e"]);
     }
 
@@ -200,7 +208,7 @@ mod tests {
         for i in (0..2 * PLACES as u64).rev() {
             agenda.after(Time::ZERO, ms(i), i);
         }
-        let order: Vec<_> = core::iter::from_fn(|| agenda.next()).map(|(_, e)| e).collect();
+        let order: Vec<_> = all(agenda);
         assert_eq!(order, (0..2 * PLACES as u64).collect::<Vec<_>>());
     }
 }

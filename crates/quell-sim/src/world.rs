@@ -270,12 +270,13 @@ pub fn run_while(
     for (at, host) in Hosts::restarts_inside(scenario) {
         world.agenda.at(at, Event::Restarts { host });
     }
-    while let Some((now, event)) = world.agenda.next() {
+    let mut event = Event::Starts;
+    while let Some(now) = world.agenda.next(&mut event) {
         if now >= world.looks_at && world.looks(now.min(end), early, on_second) || now >= end {
             break;
         }
         world.now = now;
-        world.happens(event);
+        world.happens(&event);
     }
     Ok(world.judged())
 }
@@ -290,8 +291,8 @@ fn timing(scenario: &Scenario) -> Timing {
 }
 
 impl World {
-    fn happens(&mut self, event: Event) {
-        match event {
+    fn happens(&mut self, event: &Event) {
+        match *event {
             Event::Arrives => self.arrives(),
             Event::Leaves(user) => self.leaves(user),
             Event::Resends(user) => self.resends(user),
