@@ -30,6 +30,8 @@ pub(crate) enum Event {
     Resends(Key),
     /// The service finished a job, unless it stalled in between.
     Served { shop: u16, job: Key, stalls: u32 },
+    /// The service finished the work of a refusal.
+    Refused { shop: u16 },
     /// A call that a job made has come to an end.
     Returns { shop: u16, job: Key, good: bool, marked: bool },
     /// An answer reaches whoever sent the request.
@@ -297,6 +299,7 @@ impl World {
             Event::Leaves(user) => self.leaves(user),
             Event::Resends(user) => self.resends(user),
             Event::Served { shop, job, stalls } => self.served(shop, job, stalls),
+            Event::Refused { shop } => self.refusal_done(shop),
             Event::Returns { shop, job, good, marked } => self.returns(shop, job, good, marked),
             Event::Answers { to, reply } => self.answers(to, reply),
             Event::TimesOut { call, slot, attempt } => self.times_out(call, slot, attempt),

@@ -116,6 +116,35 @@ fn refusals_that_cost_something_take_it_from_the_capacity() {
     assert!((served(50) - 120.0).abs() < 6.0, "{}", served(50));
 }
 
+/// 1,500 refusals of 2 ms from a stall of 5 s are 80 ms for each of 36 workers, and not 3 s for whoever comes first.
+#[test]
+fn the_work_of_refusals_is_shared_by_all_workers() {
+    let run = with(OutageKind::Stall, |s| {
+        s.patience = Duration::from_secs(600);
+        s.callers = Callers::NO_RETRIES;
+        s.service.queue.max = Some(10);
+        s.service.refusal_cost = ms(2);
+    });
+    assert!(run.queueing.refused > 1_300, "{:?}", run.queueing);
+    assert!(heals(&run), "{}", run.summary);
+    let slowest = run.observed.latency[2].quantile(1.0).unwrap();
+    assert!(slowest < ms(250), "{slowest:?}");
+}
+
+/// 3,000 refusals a second of 50 ms would keep 150 workers busy, and there are 36.
+#[test]
+fn a_service_that_is_busy_refusing_serves_nobody() {
+    let run = with(OutageKind::Fail, |s| {
+        s.load = 3_000.0;
+        s.patience = Duration::from_secs(600);
+        s.callers = Callers::NO_RETRIES;
+        s.service.queue.max = Some(10);
+        s.service.refusal_cost = ms(50);
+    });
+    let served = run.series.sum(Count::Good, 20..50);
+    assert!(served < 30, "{served} in 30 s");
+}
+
 #[test]
 fn a_brownout_fails_its_share_and_brownouts_that_overlap_add_up() {
     let sent = |run: &Run, seconds| run.series.sum(Count::Sent, seconds) as f64;

@@ -51,8 +51,13 @@ impl World {
         while let Some(from) = self.shops[i].overdue(self.now) {
             self.refuses(at, from);
         }
-        while let Some(waiting) = self.shops[i].next(self.now) {
+        loop {
             let shop = &mut self.shops[i];
+            if let Some(time) = shop.begins_refusal() {
+                self.agenda.after(self.now, time, Event::Refused { shop: at });
+                continue;
+            }
+            let Some(waiting) = shop.next(self.now) else { return };
             if shop.is_late(self.now, &waiting) {
                 if let Abandonment::Deadline { .. } = shop.service.abandonment {
                     self.refuses(at, waiting.from);
@@ -74,6 +79,12 @@ impl World {
         shop.refuses(from);
         let reply = shop.says(Reply::Refused);
         self.agenda.soon(self.now, Event::Answers { to: from, reply });
+    }
+
+    /// A worker has done the work of a refusal.
+    pub(crate) fn refusal_done(&mut self, at: u16) {
+        self.shops[usize::from(at)].ends_refusal();
+        self.work(at);
     }
 
     /// A worker has done its own part.

@@ -88,8 +88,9 @@ pub(crate) struct Shop {
     pub(super) stalls: u32,
     pub(super) stalled_at: Time,
     warm_at: Time,
-    /// The work of refusals that nobody has done yet.
-    debt: Duration,
+    /// Refusals whose work nobody has done yet, and workers that are busy with one.
+    refusals: u64,
+    refusing: usize,
     /// Changes made so far, where all change the same thing.
     changes: u64,
     meter: Meter,
@@ -159,7 +160,8 @@ impl Shop {
             stalls: 0,
             stalled_at: Time::ZERO,
             warm_at: Time::ZERO,
-            debt: Duration::ZERO,
+            refusals: 0,
+            refusing: 0,
             changes: 0,
             meter: Meter::default(),
             work: Work::default(),
@@ -234,7 +236,7 @@ impl Shop {
     }
 
     fn free(&self) -> bool {
-        !self.trouble.stall && self.jobs.len() < self.trouble.workers
+        !self.trouble.stall && self.jobs.len() + self.refusing < self.trouble.workers
     }
 
     /// A request takes its place; false if there is none.
@@ -298,9 +300,8 @@ impl Shop {
             (time, constant) = (hangs, false);
         }
         let factor = self.slower(now);
-        if factor != 1.0 || !self.debt.is_zero() {
-            (time, constant) = (time.mul_f64(factor) + self.debt, false);
-            self.debt = Duration::ZERO;
+        if factor != 1.0 {
+            (time, constant) = (time.mul_f64(factor), false);
         }
         let chain = self
             .service
@@ -335,8 +336,23 @@ impl Shop {
     /// A request is refused, which costs something too.
     pub(super) fn refuses(&mut self, from: Origin) {
         self.queueing.refused += 1;
-        self.debt += self.service.refusal_cost;
+        self.refusals += u64::from(!self.service.refusal_cost.is_zero());
         self.inside.remove(&from);
+    }
+
+    /// A free worker does the work of a refusal: how long that takes, if there is one to do.
+    pub(super) fn begins_refusal(&mut self) -> Option<Duration> {
+        if self.refusals == 0 || !self.free() {
+            return None;
+        }
+        self.refusals -= 1;
+        self.refusing += 1;
+        Some(self.service.refusal_cost)
+    }
+
+    /// The worker is done with it.
+    pub(super) fn ends_refusal(&mut self) {
+        self.refusing -= 1;
     }
 
     /// A worker is done.

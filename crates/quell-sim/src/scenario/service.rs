@@ -22,7 +22,8 @@ pub struct Service {
     pub crowding: Curve,
     /// How it warms up after it was down ([`OutageKind::Fail`](super::OutageKind::Fail)).
     pub cold: Option<Cold>,
-    /// What a refusal costs: the next request to start takes so much longer.
+    /// What a refusal costs: so much of a worker's time, before it takes the next request. Zero by default. The refused are
+    /// answered at once all the same; where refusing takes all workers' time, nobody is served.
     pub refusal_cost: Duration,
     /// Whether it is split by what requests are about; `None`, the usual, for one that serves them all alike.
     pub shards: Option<Shards>,
