@@ -40,12 +40,12 @@ fn scenario(kind: OutageKind, breaker: breaker::Spec, keys: Option<usize>) -> Sc
     }
 }
 
-/// The share of users with an answer during the outage, and the share of its seconds in which a breaker was not closed.
+/// The share of users with an answer during the outage, and the share of breakers that were open in its middle.
 fn during(run: &Run) -> (f64, f64) {
     let share = |what| run.series.sum(what, 21..50) as f64;
-    let moments = &run.observed.timeline.moments()[21..50];
-    let open = moments.iter().filter(|moment| moment.open + moment.half_open > 0.0).count();
-    (share(Count::Good) / share(Count::Demand), open as f64 / moments.len() as f64)
+    let moments = &run.observed.timeline.moments()[25..50];
+    let open = moments.iter().map(|moment| moment.open).sum::<f64>() / moments.len() as f64;
+    (share(Count::Good) / share(Count::Demand), open)
 }
 
 #[test]
@@ -54,10 +54,12 @@ fn one_breaker_over_three_shards_takes_the_healthy_two_down_and_one_for_each_doe
         // It opens at 30 % failures, and a third is more than that.
         let hardened = breaker::Spec::hardened();
         let (good, open) = during(&run(&scenario(kind, hardened, None), 1).unwrap());
-        assert!(good < 0.5 && (0.2..0.9).contains(&open), "{kind:?}: {good}, open {open}");
+        assert!(good < 0.5 && (0.1..0.6).contains(&open), "{kind:?}: {good}, open {open}");
         let keyed = run(&scenario(kind, hardened, Some(16)), 1).unwrap();
         let (good, open) = during(&keyed);
-        assert!((0.65..0.68).contains(&good) && open == 0.0, "{kind:?}: {good}, open {open}");
+        // Of three breakers in each process, that of the dead shard.
+        assert!((0.65..0.68).contains(&good), "{kind:?}: {good}");
+        assert!((0.25..0.34).contains(&open), "{kind:?}: open {open}");
         assert!(keyed.summary.verdict.healed(), "{}", keyed.summary);
     }
 }

@@ -176,7 +176,11 @@ impl Hosts {
         for host in &mut self.all[self.seen as usize..self.outer as usize] {
             let seen = host.upstream.snapshot(now);
             moment.budget = Some(moment.budget.unwrap_or(0.0) + seen.budget * one);
-            moment.open += if seen.breaker == State::Open { one } else { 0.0 };
+            moment.open += one
+                * match seen.breaker_keys {
+                    0 => f64::from(u8::from(seen.breaker == State::Open)),
+                    keys => (seen.breaker_keys_open as f64 / keys as f64).min(1.0),
+                };
             moment.half_open += if seen.breaker == State::HalfOpen { one } else { 0.0 };
             moment.in_flight += u64::from(seen.in_flight);
             moment.ghosts += seen.ghosts as u64;

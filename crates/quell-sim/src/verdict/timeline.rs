@@ -15,9 +15,9 @@ use super::{Histogram, LONGEST, PROGRESS, Timing, Work, share};
 pub struct Moment {
     /// How full the retry budgets are, from 0 to 1, on average; `None` where nobody has one.
     pub budget: Option<f64>,
-    /// The share of breakers that are open.
+    /// The share of breakers that are open; where keys have their own, of those.
     pub open: f64,
-    /// The share of breakers that are half open.
+    /// The share of breakers that are half open; those of keys are not among them.
     pub half_open: f64,
     /// Attempts under way, as Quell sees it.
     pub in_flight: u64,
