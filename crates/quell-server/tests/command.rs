@@ -85,20 +85,24 @@ fn with_demo(name: &str, change: (&str, &str), does: impl Fn(&str)) {
 
 #[test]
 fn a_gate_passes_what_holds_and_names_what_does_not() {
-    let holds = quell(&["sim", "demo", "--gate"]);
-    assert_eq!(holds.status.code(), Some(0), "{}", text(&holds.stderr));
-    with_demo("broken", ("max_amplification = 1.1", "max_amplification = 0.1"), |file| {
+    let output = quell(&["sim", "demo", "--gate"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let most = ("max_amplification = 1.1", "max_amplification = 0.1");
+    with_demo("broken", most, |file| {
         let output = quell(&["sim", file, "--gate"]);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("broken: stall, Quell in front, seed 1: "), "{said}");
+        assert!(
+            said.contains("broken: stall, Quell in front, seed 1: amplification is "),
+            "{said}"
+        );
         assert!(said.contains("and promised is at most 0.1"), "{said}");
         assert!(!said.contains("recovered_within"), "{said}");
         assert!(quell(&["sim", file]).status.success(), "only --gate holds a run to anything");
     });
-    with_demo("nothing", ("assert", "# assert"), |file| {
-        let output = quell(&["sim", file, "--gate"]);
-        assert!(text(&output.stderr).contains("write assert ="), "{}", text(&output.stderr));
+    with_demo("nothing", ("assert =", "# assert ="), |file| {
+        let nothing = quell(&["sim", file, "--gate"]);
+        assert!(text(&nothing.stderr).contains("write assert ="), "{}", text(&nothing.stderr));
     });
 }
 
@@ -142,6 +146,7 @@ fn the_tipping_point_and_the_map_agree_with_theory() {
 fn mistakes_are_one_line_that_says_what_to_write() {
     for (args, expected) in [
         (&["sim", "no-such-file.toml"][..], "name a file, or one that `quell sim --list` shows"),
+        (&["sim", "storn"], "name a file, or write storm"),
         (&["gateway", "--to", "ftp://x"], "write http://host:port or https://host:port"),
         (
             &["gateway", "--to", "http://127.0.0.1:1", "--admin", "0.0.0.0:1"],
@@ -167,8 +172,12 @@ fn a_mistake_in_a_scenario_is_told_once_with_its_place() {
     let output = quell(&["sim", file.to_str().unwrap()]);
     std::fs::remove_file(&file).unwrap();
     let message = text(&output.stderr);
-    assert_eq!(message.matches("scenario.x.laod is not known here").count(), 1, "{message}");
-    assert!(message.contains(":3:1"), "{message}");
+    assert_eq!(
+        message.matches("laod is not known here: did you mean `load`?").count(),
+        1,
+        "{message}"
+    );
+    assert!(message.contains(".toml:3:1"), "{message}");
 }
 
 #[test]
@@ -188,4 +197,16 @@ fn ctrl_c_ends_the_demo_at_once() {
     );
     assert_eq!(demo.wait().unwrap().code(), Some(130));
     assert!(asked.elapsed() < Duration::from_secs(5), "took {:?}", asked.elapsed());
+}
+
+#[test]
+fn what_ships_is_listed_and_settings_go_over_it() {
+    let listed = text(&quell(&["sim", "--list"]).stdout);
+    assert!(listed.starts_with("storm  ") && listed.contains("\nqueues  "), "{listed}");
+    let args = ["sim", "hotos", "--set", "scenario.vulnerable.load=140/s", "--json"];
+    let report: serde_json::Value = serde_json::from_slice(&quell(&args).stdout).unwrap();
+    let runs = report["runs"].as_array().unwrap();
+    assert!(runs.iter().all(|run| run["verdict"] != "metastable"), "{report}");
+    let wrong = quell(&["sim", "hotos", "--set", "scenario.vulnerable.load=140"]);
+    assert!(text(&wrong.stderr).contains("write a rate"), "{}", text(&wrong.stderr));
 }

@@ -6,9 +6,8 @@
 //! ```
 //! use quell_server::sim::file;
 //!
-//! let text = file::DEMO.replacen("watch =", "assert = { recovered_within = \"1s\" }\nwatch =", 1);
-//! let plans = file::parse(&text)?;
-//! assert_eq!(plans[0].promises.len(), 1);
+//! let plans = file::parse(file::DEMO)?;
+//! assert_eq!(plans[0].promises.len(), 2);
 //! # Ok::<_, quell::config::Problems>(())
 //! ```
 
