@@ -16,6 +16,7 @@
 
 mod actor;
 mod agenda;
+pub mod defaults;
 pub mod dist;
 pub mod maths;
 pub mod precheck;

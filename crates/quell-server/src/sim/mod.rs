@@ -1,6 +1,7 @@
 //! `quell sim`: an outage on virtual time.
 
 mod compare;
+pub mod defaults;
 pub(crate) mod figures;
 pub mod file;
 pub mod gate;
@@ -55,6 +56,7 @@ enum Further {
     Tip(tip::Args),
     Sweep(sweep::Args),
     Validate(validate::Args),
+    Defaults(defaults::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -113,6 +115,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         Some(Further::Tip(args)) => tip::main(args)?,
         Some(Further::Sweep(args)) => sweep::main(args)?,
         Some(Further::Validate(args)) => validate::main(args)?,
+        Some(Further::Defaults(args)) => defaults::main(args)?,
     }
     Ok(ExitCode::SUCCESS)
 }

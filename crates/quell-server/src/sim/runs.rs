@@ -117,25 +117,34 @@ impl How {
         jobs: &[J],
         does: impl Fn(&J) -> R + Sync,
     ) -> Vec<R> {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = self.threads.map_or_else(cores, usize::from);
-        let next = AtomicUsize::new(0);
-        let results: Vec<_> = jobs.iter().map(|_| Mutex::new(None)).collect();
-        std::thread::scope(|scope| {
-            for _ in 0..threads.min(jobs.len()) {
-                scope.spawn(|| {
-                    let mine = || {
-                        let i = next.fetch_add(1, Ordering::Relaxed);
-                        Some((jobs.get(i)?, results.get(i)?))
-                    };
-                    while let Some((job, result)) = mine() {
-                        *result.lock() = Some(does(job));
-                    }
-                });
-            }
-        });
-        results.into_iter().filter_map(Mutex::into_inner).collect()
+        each(self.threads, jobs, does)
     }
+}
+
+/// Does all jobs on so many threads, one per core if not given; results come in the jobs' order.
+pub(crate) fn each<J: Sync, R: Send>(
+    threads: Option<NonZeroUsize>,
+    jobs: &[J],
+    does: impl Fn(&J) -> R + Sync,
+) -> Vec<R> {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.map_or_else(cores, usize::from);
+    let next = AtomicUsize::new(0);
+    let results: Vec<_> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(jobs.len()) {
+            scope.spawn(|| {
+                let mine = || {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    Some((jobs.get(i)?, results.get(i)?))
+                };
+                while let Some((job, result)) = mine() {
+                    *result.lock() = Some(does(job));
+                }
+            });
+        }
+    });
+    results.into_iter().filter_map(Mutex::into_inner).collect()
 }
 
 /// Simulated seconds of a run.
