@@ -47,10 +47,11 @@ fn a_report_is_one_file_with_every_chart_and_asks_nobody_for_anything() {
         assert!(!html.contains(outside), "{outside}");
     }
     assert!(html.contains("prefers-color-scheme: dark"));
-    // Three scenarios with two policies: one small chart each, three lanes without Quell and six with it.
-    assert_eq!(html.matches("<svg").count(), 3 * (2 + 3 + 6));
-    assert_eq!(html.matches("<section").count(), 3);
-    assert_eq!(html.matches("class=\"outage\"").count(), 3 * (2 + 3 + 5));
+    // Every scenario with two policies: one small chart each, three lanes without Quell and six with it.
+    let scenarios = html.matches("<section").count();
+    assert!(scenarios >= 3);
+    assert_eq!(html.matches("<svg").count(), scenarios * (2 + 3 + 6));
+    assert_eq!(html.matches("class=\"outage\"").count(), scenarios * (2 + 3 + 5));
     assert!(!html.contains("NaN") && !html.contains("inf\""), "a number that no browser draws");
 }
 
