@@ -24,6 +24,7 @@ mod policies;
 mod scenario;
 mod service;
 mod shipped;
+mod store;
 #[cfg(test)]
 mod tests;
 mod time;

@@ -20,7 +20,7 @@ use super::{
     faults::{self, Trouble},
     graph,
     plan::Plan,
-    policies, service,
+    policies, service, store,
     time::{curve, needed, spread},
     topic, way,
 };
@@ -74,6 +74,7 @@ pub(super) fn read(config: &Config, name: &str, fields: &Fields<'_>) -> Option<P
     fields.set("writes", &mut scenario.writes);
     fields.set("credit", &mut scenario.credit);
     fields.set("watch", &mut scenario.watch);
+    scenario.store = fields.table("store").map(|table| store::read(&table));
     if let Some(table) = fields.table("topic") {
         scenario = topic::read(config, &table, scenario);
     }

@@ -48,6 +48,7 @@ shipped![
     "drift",
     "deadline",
     "fleets",
+    "shared-budget",
     "shards",
     "jitter",
     "hint",

@@ -5,8 +5,8 @@ use quell_sim::{
     Scenario,
     dist::Dist,
     scenario::{
-        Abandonment, Arrivals, Callers, Cold, Curve, Edge, Node, Order, Outage, OutageKind, Queue,
-        Restart, Resubmit, Service, Shards,
+        Abandonment, Arrivals, Away, Callers, Cold, Curve, Edge, Node, Order, Outage, OutageKind,
+        Queue, Restart, Resubmit, Service, Shards,
     },
 };
 
@@ -88,6 +88,7 @@ faults = [{ kind = "fail", at = "50s", length = "4s", flapping = { down = "1s", 
 outage = { kind = "bad-deploy", at = "30s", length = "10s", instances = 4, step = "5s" }
 watch = "30s"
 gateway = { starts = "3s" }
+store = { budget = { per_second = 5, burst = 50 }, round_trip = "2ms", away = { at = "9s", length = "1s" } }
 [scenario.all.service]
 workers = 20
 time = { p50 = "50ms", p99 = "200ms" }
@@ -148,6 +149,9 @@ calls = [{ to = "stock", marks = true }]
     assert_eq!((edge.instances, edge.deadline, edge.restart), (3, true, restart));
     let empty = tokens::Spec { start: Some(0), ..tokens::Spec::default() };
     assert_eq!(edge.upstream.budget, empty.into());
+    let store = scenario.store.as_ref().unwrap();
+    assert_eq!((store.budget.per_second, store.budget.burst, store.round_trip), (5, 50, ms(2)));
+    assert_eq!(store.away, [Away { at: s(9), length: s(1) }]);
     // The deploy is judged as a whole and comes in parts; so does what flaps.
     assert_eq!((plan.trouble.as_str(), scenario.outage.length), ("bad-deploy", s(10)));
     let starts: Vec<_> = scenario.faults.iter().map(|fault| fault.at.as_secs()).collect();

@@ -14,7 +14,7 @@ use quell_sim::{
 use super::{
     plan::Way,
     policies::{self, Named},
-    topic,
+    store, topic,
 };
 use crate::sim::rungs::{self, Rung};
 
@@ -161,6 +161,12 @@ fn own(config: &Config, word: String, fields: &Fields<'_>, scenario: Scenario) -
     }
     if let Some(table) = fields.table("topic") {
         scenario = topic::read(config, &table, scenario);
+    }
+    if let Some(table) = fields.table("store") {
+        scenario.store = Some(store::read(&table));
+        if let Err(error) = scenario.check() {
+            fields.invalid(&error);
+        }
     }
     fields.set("credit", &mut scenario.credit);
     Way { word, label, scenario }
