@@ -107,6 +107,9 @@ impl Verdict {
             (first <= end_tenth - held).then_some(first)
         });
         if let Some(back) = back.min() {
+            if run.tenths(Count::Demand, back..end_tenth) == 0 {
+                return Self::Unclear; // nor is nobody being left to serve
+            }
             let after = back - from_tenth;
             return Self::Healed { after: Duration::from_millis(100) * after as u32 };
         }

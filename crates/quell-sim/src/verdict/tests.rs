@@ -223,3 +223,14 @@ fn a_run_is_hopeless_after_a_minute_of_full_load_for_nothing_and_not_before() {
     assert_eq!(ends(1_000, |_| 0, |_| 9), None);
     assert!(!Early::Never.stops(&Series::default(), timing, 1.0, &Timeline::default(), 600));
 }
+
+#[test]
+fn whoever_failed_everybody_has_not_healed_because_nobody_comes_any_more() {
+    let mut run = Series::default();
+    for second in 0..22 {
+        spread(&mut run, Count::Demand, second, 1_000);
+        spread(&mut run, Count::Good, second, if second < 10 { 1_000 } else { 0 });
+    }
+    let verdict = Verdict::of(&run, TIMING, 1_200.0, &Timeline::default());
+    assert_eq!(verdict, Verdict::Unclear);
+}
