@@ -19,6 +19,9 @@ use crate::{
     verdict::{Cost, Count, Early, Layer, Moment, Observed, Series, Summary, Tally, Timing, Work},
 };
 
+/// Counts are kept by this.
+const TENTH: Duration = Duration::from_millis(100);
+
 /// Something that will happen.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Event {
@@ -218,6 +221,9 @@ pub(crate) struct World {
     pub(crate) observed: Observed,
     layers: Vec<Layer>,
     pub(crate) timing: Timing,
+    /// What was counted in this tenth of a second, and when that is over.
+    pub(crate) counts: [u64; Count::ALL.len()],
+    tenth_ends: Time,
     /// When it looks at itself again.
     looks_at: Time,
 }
@@ -248,6 +254,8 @@ pub fn run_while(
         observed: Observed::default(),
         layers: vec![Layer::default(); 1 + scenario.below.len()],
         timing: timing(scenario),
+        counts: [0; Count::ALL.len()],
+        tenth_ends: Time::ZERO + TENTH,
         looks_at: Time::ZERO + Duration::from_secs(1),
         scenario: scenario.clone(),
     };
@@ -274,6 +282,9 @@ pub fn run_while(
     }
     let mut event = Event::Starts;
     while let Some(now) = world.agenda.next(&mut event) {
+        if now >= world.tenth_ends {
+            world.turns(now);
+        }
         if now >= world.looks_at && world.looks(now.min(end), early, on_second) || now >= end {
             break;
         }
@@ -332,8 +343,23 @@ impl World {
     }
 
     /// Counts one of `what`, now.
+    #[inline(always)]
     pub(crate) fn count(&mut self, what: Count) {
-        self.series.add(what, self.now.since(Time::ZERO), 1);
+        self.counts[what as usize] += 1;
+    }
+
+    /// A tenth of a second is over.
+    #[cold]
+    fn turns(&mut self, now: Time) {
+        let last = Duration::from_nanos(self.tenth_ends.as_nanos() - 1);
+        for what in Count::ALL {
+            let n = core::mem::take(&mut self.counts[what as usize]);
+            if n > 0 {
+                self.series.add(what, last, n);
+            }
+        }
+        let tenths = now.as_nanos() / TENTH.as_nanos() as u64 + 1;
+        self.tenth_ends = Time::from_nanos(tenths.saturating_mul(TENTH.as_nanos() as u64));
     }
 
     /// Looks at itself at the end of every second up to `now`; answers whether there is nothing more to see. No event does
@@ -380,7 +406,8 @@ impl World {
         }
     }
 
-    fn judged(self) -> Run {
+    fn judged(mut self) -> Run {
+        self.turns(self.now);
         let timing = self.timing;
         let Below { work, queueing, .. } = self.sum(0);
         let capacity = self.scenario.service.capacity();

@@ -387,7 +387,9 @@ impl World {
             Step::Await => {}
             Step::Finish(finish) => self.finishes(key, finish),
         }
-        self.wake(host, wake);
+        if !wake.is_empty() {
+            self.wake(host, wake);
+        }
     }
 
     /// A call of so many attempts is over.

@@ -22,9 +22,7 @@ impl World {
         let shop = &self.shops[usize::from(at)];
         let key = if shop.keeps || shop.finds_fault() { self.key_of(from) } else { 0 };
         let shop = &mut self.shops[usize::from(at)];
-        if shop.root == 0 {
-            self.series.add(Count::Sent, self.now.since(Time::ZERO), 1);
-        }
+        self.counts[Count::Sent as usize] += u64::from(shop.root == 0);
         shop.sent += 1;
         shop.offered(self.now);
         if shop.trouble.hole {
