@@ -218,6 +218,31 @@ impl Scenario {
             || self.below.iter().any(|node| node.faults.iter().copied().any(fatal))
     }
 
+    /// When the last thing that is written down has happened: from then on it is left to itself.
+    pub fn settles(&self) -> Duration {
+        let arrivals = match &self.arrivals {
+            Arrivals::Shaped(Curve(points)) => points.last().map_or(0.0, |last| last.0.max(0.0)),
+            Arrivals::Recorded(counts) if counts.windows(2).any(|two| two[0] != two[1]) => f64::MAX,
+            _ => 0.0,
+        };
+        let hosts = |restart: &Restart, hosts: u32| {
+            restart.at.saturating_add(restart.step.saturating_mul(hosts))
+        };
+        let edges = self.calls.iter().chain(self.below.iter().flat_map(|node| &node.calls));
+        let faults =
+            self.all_faults().chain(self.below.iter().flat_map(|node| node.faults.clone()));
+        let gateways = self.gateway.iter().chain(self.below.iter().flat_map(|node| &node.gateway));
+        let away = self.store.iter().flat_map(|store| &store.away);
+        core::iter::once(Duration::try_from_secs_f64(arrivals).unwrap_or(Duration::MAX))
+            .chain(faults.map(|fault| fault.end()))
+            .chain(self.restarts.iter().map(|restart| hosts(restart, self.instances)))
+            .chain(edges.filter_map(|edge| Some(hosts(&edge.restart?, edge.instances))))
+            .chain(gateways.map(|gateway| gateway.starts))
+            .chain(away.map(|away| away.at.saturating_add(away.length)))
+            .max()
+            .unwrap_or_default()
+    }
+
     /// When the run ends.
     pub fn end(&self) -> Duration {
         self.outage.end().saturating_add(self.watch)

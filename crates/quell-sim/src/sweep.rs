@@ -17,7 +17,7 @@ use core::time::Duration;
 
 use quell_core::{budget, budget::tokens};
 
-use crate::scenario::{Callers, Scenario};
+use crate::scenario::{Arrivals, Callers, Outage, Scenario};
 
 /// What can be turned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +56,16 @@ pub enum Invalid {
     /// Nobody has it.
     #[error("budget: nobody in this scenario has a retry budget: write --against client or front")]
     NoBudget,
+    /// It would turn nothing, or half of it.
+    #[error("{knob}: {why}: write {fix}")]
+    NoGrip {
+        /// Which knob.
+        knob: &'static str,
+        /// What is in the way.
+        why: &'static str,
+        /// What to do.
+        fix: &'static str,
+    },
 }
 
 impl Knob {
@@ -112,6 +122,23 @@ impl Knob {
         if self.is_whole() && whole == 0 {
             return wrong("at least 1");
         }
+        let no_grip = |why, fix| Err(Invalid::NoGrip { knob: self.as_str(), why, fix });
+        let by_load =
+            matches!(scenario.arrivals, Arrivals::Random | Arrivals::Even | Arrivals::Shaped(_));
+        if matches!(self, Self::Load | Self::Utilisation) && !by_load {
+            return no_grip(
+                "users come as written, whatever the load",
+                "arrivals that follow load, such as \"random\"",
+            );
+        }
+        let Outage { at, .. } = scenario.outage;
+        let also = |fault: &Outage| fault.at < scenario.outage.end() && fault.end() > at;
+        if self == Self::Outage && scenario.faults.iter().any(also) {
+            return no_grip(
+                "other faults overlap the outage, or it comes and goes",
+                "an outage of one piece",
+            );
+        }
         match self {
             Self::Load => scenario.load = value,
             Self::Utilisation => scenario.load = value * scenario.service.capacity(),
@@ -121,7 +148,12 @@ impl Knob {
                 scenario.service.workers = workers.round().max(1.0) as u32;
             }
             Self::Outage => scenario.outage.length = Duration::from_secs(whole.into()),
-            Self::Patience => scenario.patience = Duration::from_nanos((value * 1e6) as u64),
+            Self::Patience => {
+                scenario.patience = Duration::from_nanos((value * 1e6) as u64);
+                if let Callers::Quell { policy, .. } = &mut scenario.callers {
+                    policy.per_try_timeout = Some(scenario.patience);
+                }
+            }
             Self::Instances => scenario.instances = whole,
             Self::Attempts => match &mut scenario.callers {
                 Callers::Fixed { retries, .. } | Callers::Backoff { retries, .. } => {
@@ -186,5 +218,25 @@ mod tests {
                 assert!(message.contains("write"), "{message}");
             }
         }
+    }
+
+    #[test]
+    fn a_knob_that_would_turn_nothing_says_so() {
+        let mut scenario = Scenario::storm(OutageKind::Stall);
+        scenario.faults = scenario.outage.flapping(Duration::from_secs(2), Duration::from_secs(2));
+        scenario.arrivals = Arrivals::Recorded(vec![100]);
+        for knob in [Knob::Outage, Knob::Load, Knob::Utilisation] {
+            let message = knob.set(&mut scenario.clone(), 5.0).unwrap_err().to_string();
+            assert!(message.contains("write"), "{message}");
+        }
+    }
+
+    #[test]
+    fn callers_with_quell_are_as_patient_as_others() {
+        let storm = Scenario::storm(OutageKind::Stall);
+        let mut scenario = storm.with_callers(Callers::quell(Duration::from_secs(1)));
+        Knob::Patience.set(&mut scenario, 50.0).unwrap();
+        let expected = Callers::quell(Duration::from_millis(50));
+        assert_eq!((scenario.patience, scenario.callers), (Duration::from_millis(50), expected));
     }
 }

@@ -224,6 +224,8 @@ pub(crate) struct World {
     /// What was counted in this tenth of a second, and when that is over.
     pub(crate) counts: [u64; Count::ALL.len()],
     tenth_ends: Time,
+    /// The second from which on nothing new happens to anybody.
+    settled: usize,
     /// When it looks at itself again.
     looks_at: Time,
 }
@@ -256,6 +258,7 @@ pub fn run_while(
         timing: timing(scenario),
         counts: [0; Count::ALL.len()],
         tenth_ends: Time::ZERO + TENTH,
+        settled: (scenario.settles().as_secs() as usize).saturating_add(1),
         looks_at: Time::ZERO + Duration::from_secs(1),
         scenario: scenario.clone(),
     };
@@ -382,7 +385,7 @@ impl World {
             on_second(over);
             let capacity = self.scenario.service.capacity();
             let timeline = &self.observed.timeline;
-            if early.stops(&self.series, self.timing, capacity, timeline, over) {
+            if early.stops(&self.series, self.timing, capacity, timeline, over, self.settled) {
                 self.timing.end = over;
                 return true;
             }

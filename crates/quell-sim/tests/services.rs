@@ -7,9 +7,9 @@ use std::time::Duration;
 use quell_sim::{
     Run, Scenario,
     dist::Dist,
-    run,
-    scenario::{Abandonment, Callers, Cold, Curve, Order, Outage, OutageKind, Service},
-    verdict::Count,
+    run, run_while,
+    scenario::{Abandonment, Arrivals, Callers, Cold, Curve, Order, Outage, OutageKind, Service},
+    verdict::{Count, Early},
 };
 
 const fn s(s: u64) -> Duration {
@@ -281,4 +281,46 @@ fn what_cannot_be_run_is_refused_with_a_fix() {
     refused(|s| s.service.cold = Some(Cold { factor: 0.5, over: ms(1) }));
     refused(|s| s.outage.kind = OutageKind::Brownout { share: 2.0 });
     refused(|s| s.outage.kind = OutageKind::Latency { factor: f64::NAN });
+}
+
+/// Who has left makes room for who comes.
+#[test]
+fn a_caller_who_has_left_takes_no_place_in_a_bounded_queue() {
+    let run = with(OutageKind::Stall, |s| {
+        s.callers = Callers::NO_RETRIES;
+        s.patience = ms(300);
+        s.service.abandonment = Abandonment::Cancels { after: ms(0) };
+        s.service.queue.max = Some(150); // about 90 come within the patience of one
+    });
+    assert_eq!(run.queueing.refused, 0);
+    let backlog = run.observed.timeline.moments().iter().map(|moment| moment.backlog);
+    assert!((60..150).contains(&backlog.max().unwrap()));
+}
+
+/// Two kinds of requests hang at the same time, each for as long as it does.
+#[test]
+fn shares_that_hang_at_the_same_time_add_up() {
+    let hang = |share, time| OutageKind::Hang { share, time: ms(time) };
+    let run = with(hang(0.1, 300), |s| {
+        s.faults.push(Outage { kind: hang(0.1, 700), ..s.outage });
+        s.service.workers = 360;
+        s.callers = Callers::NO_RETRIES;
+    });
+    let during = |share| run.observed.latency[1].quantile(share).unwrap().as_millis();
+    assert!((95..=110).contains(&during(0.75)), "{}", during(0.75));
+    assert!((290..=330).contains(&during(0.85)), "{}", during(0.85));
+    assert!((690..=760).contains(&during(0.95)), "{}", during(0.95));
+}
+
+/// A load that will fall has not fallen yet.
+#[test]
+fn a_run_is_not_hopeless_while_something_is_still_to_come() {
+    let mut storm = scenario(OutageKind::Stall);
+    storm.watch = s(700);
+    storm.arrivals = Arrivals::Shaped(Curve(vec![(0.0, 1.0), (100.0, 1.0), (100.0, 0.05)]));
+    let run = |storm: &Scenario| run_while(storm, 1, Early::Hopeless, &mut |_| {}).unwrap();
+    let shaped = run(&storm);
+    assert!(shaped.summary.verdict.healed(), "{}", shaped.summary.verdict);
+    storm.arrivals = Arrivals::Random;
+    assert!(run(&storm).timing.end < 100);
 }

@@ -59,9 +59,16 @@ const VERDICTS: [(&str, &str); 5] = [
 ];
 
 impl Promises {
-    /// Reads them: `ways` are the words of those who face the scenario, `behind` the services behind the first.
-    pub(super) fn read(fields: &Fields<'_>, ways: &[&str], behind: &[String]) -> Self {
-        let of = fields.words("of", ways).unwrap_or_else(|| (0..ways.len()).collect());
+    /// Reads them: `ways` are the words of those who face the scenario, `usual` those who are meant if nobody is named, `behind` the
+    /// services behind the first.
+    pub(super) fn read(
+        fields: &Fields<'_>,
+        ways: &[&str],
+        usual: &[&str],
+        behind: &[String],
+    ) -> Self {
+        let of = fields.words("of", ways).map(|of| of.into_iter().map(|i| ways[i]).collect());
+        let of: Vec<_> = of.unwrap_or_else(|| usual.to_vec());
         let mut promised = Vec::new();
         for (i, figure) in FIGURES.iter().enumerate() {
             promised.extend(figure.read(fields).map(|limits| (i, limits)));
@@ -79,13 +86,18 @@ impl Promises {
                 ),
             }
         }
-        Self {
-            of: of.into_iter().map(|i| ways[i].to_owned()).collect(),
+        let promises = Self {
+            of: of.into_iter().map(str::to_owned).collect(),
             recovered_within: fields.get("recovered_within"),
             verdict: fields.word("verdict", &VERDICTS),
             figures: promised,
             behind: reached,
+        };
+        let any = ["recovered_within", "verdict", "behind"].iter().any(|key| fields.has(key));
+        if !any && promises.figures.is_empty() {
+            fields.wrong("recovered_within", "and all else is missing, so nothing is promised: write what must hold, such as recovered_within = \"1s\"");
         }
+        promises
     }
 
     /// What a run broke, in words.

@@ -301,6 +301,9 @@ impl Job<'_> {
     fn verdict(&self) -> String {
         let seeds = self.over_seeds();
         match self.runs.as_slice() {
+            [one] if (one.timing.end as u64) < self.who.scenario.end().as_secs() => {
+                format!("{}, ended at {} s", one.summary.verdict, one.timing.end)
+            }
             [one] => one.summary.verdict.to_string(),
             all => {
                 let mut words: Vec<_> =

@@ -34,6 +34,8 @@ pub(super) struct Waiting {
 struct Known {
     /// Until when the caller means to wait.
     until: Time,
+    /// Since when it waits.
+    since: Time,
     /// The job, once a worker has begun.
     job: Option<Key>,
     /// What the request is about.
@@ -250,7 +252,7 @@ impl Shop {
         }
         self.queue.push_back(waiting);
         if self.keeps {
-            self.inside.insert(waiting.from, Known { until, job: None, key });
+            self.inside.insert(waiting.from, Known { until, since: waiting.since, job: None, key });
         }
         true
     }
@@ -279,8 +281,7 @@ impl Shop {
     /// Whether it is too late to start.
     pub(super) fn is_late(&self, now: Time, waiting: &Waiting) -> bool {
         match self.service.abandonment {
-            Abandonment::Serves => false,
-            Abandonment::Cancels { .. } => !self.inside.contains_key(&waiting.from),
+            Abandonment::Serves | Abandonment::Cancels { .. } => false,
             Abandonment::Deadline { margin } => {
                 self.inside.get(&waiting.from).is_none_or(|known| now + margin > known.until)
             }
@@ -295,8 +296,9 @@ impl Shop {
         self.queueing.waited += waited;
         let mut time = self.time.next(&mut self.times);
         let mut constant = self.time.constant().is_some();
-        let (share, hangs) = self.trouble.hang;
-        if share > 0.0 && self.luck.unit() < share {
+        if !self.trouble.hang.is_empty()
+            && let Some(hangs) = self.trouble.hangs(self.luck.unit())
+        {
             (time, constant) = (hangs, false);
         }
         let factor = self.slower(now);
@@ -382,9 +384,22 @@ impl Shop {
     pub(super) fn drops(&mut self, from: Origin, now: Time) -> Option<Key> {
         let known = self.inside.remove(&from)?;
         self.queueing.cancelled += 1;
-        let job = self.jobs.remove(known.job?)?;
+        let Some(job) = known.job else {
+            self.gives_up_place(from, known.since);
+            return None;
+        };
+        let job = self.jobs.remove(job)?;
         self.spends(job.since, now, true);
         job.chain?.call
+    }
+
+    /// Whoever has waited since then waits no longer.
+    fn gives_up_place(&mut self, from: Origin, since: Time) {
+        let first = self.queue.partition_point(|waiting| waiting.since < since);
+        let place = self.queue.range(first..).position(|waiting| waiting.from == from);
+        if let Some(place) = place {
+            self.queue.remove(first + place);
+        }
     }
 
     /// One more attempt, for utilisation's sake.

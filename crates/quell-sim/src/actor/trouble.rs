@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// What is wrong with the service at the moment: the sum of all faults that are on.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Trouble {
     pub(super) fail: bool,
     pub(super) hole: bool,
@@ -20,8 +20,8 @@ pub(super) struct Trouble {
     fatal: [f64; 2],
     /// How many times longer work takes.
     pub(super) slower: f64,
-    /// The share of requests that hang, and how long.
-    pub(super) hang: (f64, Duration),
+    /// The shares of requests that hang, and how long each.
+    pub(super) hang: Vec<(f64, Duration)>,
     pub(super) workers: usize,
     /// Requests per second it can do.
     pub(super) capacity: f64,
@@ -31,13 +31,13 @@ impl Trouble {
     pub(super) fn of(service: &Service, faults: &[Outage]) -> Self {
         let has = |kind| faults.iter().any(|fault| fault.kind == kind);
         let (mut brownout, mut slower, mut gone) = (0.0, 1.0, 0.0);
-        let (mut hang, mut fatal) = ((0.0, Duration::ZERO), [0.0; 2]);
+        let (mut hang, mut fatal) = (vec![], [0.0; 2]);
         for fault in faults {
             match fault.kind {
                 OutageKind::Brownout { share } => brownout += share,
                 OutageKind::Fatal { share, misread } => fatal[usize::from(misread)] += share,
                 OutageKind::Latency { factor } => slower *= factor,
-                OutageKind::Hang { share, time } => hang = (share, time),
+                OutageKind::Hang { share, time } => hang.push((share, time)),
                 OutageKind::Partial { share } => gone += share,
                 OutageKind::Fail | OutageKind::Hole | OutageKind::Stall => {}
             }
@@ -54,6 +54,19 @@ impl Trouble {
             workers: (f64::from(service.workers) * left).round() as usize,
             capacity: service.capacity() * left / slower,
         }
+    }
+}
+
+impl Trouble {
+    /// How long a request hangs that has drawn this, from 0 to 1; `None` if it does not.
+    pub(super) fn hangs(&self, mut luck: f64) -> Option<Duration> {
+        for &(share, time) in &self.hang {
+            if luck < share {
+                return Some(time);
+            }
+            luck -= share;
+        }
+        None
     }
 }
 

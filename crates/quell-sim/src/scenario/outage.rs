@@ -42,7 +42,7 @@ pub enum OutageKind {
         /// How many times.
         factor: f64,
     },
-    /// A share of the requests takes this long instead.
+    /// A share of the requests takes this long instead. Shares of overlapping ones add up.
     Hang {
         /// Which share, from 0 to 1.
         share: f64,

@@ -5,7 +5,8 @@
 //!
 //! **How.** A run is hopeless once the outage has been over for a minute in every second of which users got less than a
 //! twentieth of what was achievable, at least as much was sent as the service can do (the load multiplier × ρ is 1 or more,
-//! as measured), and the backlog is no smaller at the minute's end than at its start.
+//! as measured), and the backlog is no smaller at the minute's end than at its start; and nothing is still to come: no
+//! fault begins or ends, nobody is restarted, the load keeps its level.
 
 use super::{Count, Series, Timeline, Timing};
 
@@ -25,7 +26,7 @@ pub enum Early {
 }
 
 impl Early {
-    /// Whether to stop, now that `second` seconds are over.
+    /// Whether to stop, now that `second` seconds are over, of a run in which nothing new happens from `settled` on.
     pub(crate) fn stops(
         self,
         run: &Series,
@@ -33,8 +34,10 @@ impl Early {
         capacity: f64,
         timeline: &Timeline,
         second: usize,
+        settled: usize,
     ) -> bool {
-        if self == Self::Never || second < timing.outage_end() + HOPELESS {
+        if self == Self::Never || second < timing.outage_end().max(settled).saturating_add(HOPELESS)
+        {
             return false;
         }
         let minute = second - HOPELESS..second;

@@ -213,7 +213,7 @@ fn a_run_is_hopeless_after_a_minute_of_full_load_for_nothing_and_not_before() {
             spread(&mut run, Count::Sent, over - 1, sent);
             spread(&mut run, Count::Good, over - 1, good(over - 1));
             timeline.push(Moment { backlog: backlog(over - 1), ..Moment::default() });
-            Early::Hopeless.stops(&run, timing, 1_200.0, &timeline, over)
+            Early::Hopeless.stops(&run, timing, 1_200.0, &timeline, over, 0)
         })
     };
     assert_eq!(ends(4_000, |_| 0, |second| 1_000 * second as u64), Some(70));
@@ -221,7 +221,7 @@ fn a_run_is_hopeless_after_a_minute_of_full_load_for_nothing_and_not_before() {
     assert_eq!(ends(4_000, |second| if second % 60 == 9 { 60 } else { 0 }, |_| 9), None);
     assert_eq!(ends(4_000, |_| 0, |second| 1_000_000 - second as u64), None);
     assert_eq!(ends(1_000, |_| 0, |_| 9), None);
-    assert!(!Early::Never.stops(&Series::default(), timing, 1.0, &Timeline::default(), 600));
+    assert!(!Early::Never.stops(&Series::default(), timing, 1.0, &Timeline::default(), 600, 0));
 }
 
 #[test]

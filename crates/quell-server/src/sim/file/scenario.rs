@@ -85,7 +85,11 @@ pub(super) fn read(config: &Config, name: &str, fields: &Fields<'_>) -> Option<P
     let (against, others) = way::read(config, fields, &scenario, named);
     let words: Vec<_> = against.iter().map(|way| way.word.as_str()).collect();
     let promises = fields.tables("assert");
-    let promises = promises.iter().map(|table| Promises::read(table, &words, &behind)).collect();
+    // What a file promises, it promises of what it says, unless it says nothing.
+    let own: Vec<_> = words.iter().copied().filter(|word| !way::is_compared_with(word)).collect();
+    let usual = if own.is_empty() { &words } else { &own };
+    let read = |table: &Fields<'_>| Promises::read(table, &words, usual, &behind);
+    let promises = promises.iter().map(read).collect();
     if load.is_none() || service.is_none() {
         return None;
     }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use quell::core::{breaker, budget::tokens, in_flight::Limit, ladder};
+use quell::core::{breaker, budget::tokens, in_flight::Limit, ladder, spec::PolicySpec};
 use quell_sim::{
     Scenario,
     dist::Dist,
@@ -59,7 +59,8 @@ fn a_scenario_names_a_route_of_its_own_file() {
     let Callers::Quell { policy: called, .. } = plan.way("client").unwrap().scenario.callers else {
         panic!("{plan:?}")
     };
-    assert_eq!(called, policy);
+    let patient = PolicySpec { per_try_timeout: Some(s(1)), ..policy };
+    assert_eq!(called, patient, "as patient as the scenario's callers");
     let storm = Scenario { instances: 50, ..Scenario::storm(OutageKind::Stall) };
     assert_eq!(plan.scenario, storm, "what is left out is as in the storm");
     assert_eq!(plan.promises.len(), 1);
@@ -403,4 +404,39 @@ fn what_no_machine_could_run_is_refused() {
     assert!(
         matches!(&plans[0].scenario.arrivals, Arrivals::Recorded(counts) if counts.len() == 86_400)
     );
+}
+
+const NAMED: &str = r#"
+version = 1
+[policy.pay]
+per_try_timeout = "2s"
+[upstream.pay]
+[scenario.stall]
+upstream = "pay"
+load = "30/s"
+patience = "300ms"
+service = { workers = 4, time = "100ms" }
+outage = { kind = "stall", at = "10s", length = "5s" }
+against = ["naive", "client", "front"]
+assert = { recovered_within = "1s" }
+"#;
+
+#[test]
+fn a_named_policy_waits_no_longer_than_callers_do() {
+    let plan = &parse(NAMED).unwrap()[0];
+    let client = plan.against.iter().find(|way| way.word == "client").unwrap();
+    let Callers::Quell { policy, .. } = client.scenario.callers else { panic!() };
+    assert_eq!(policy.per_try_timeout, Some(Duration::from_millis(300)));
+}
+
+#[test]
+fn what_is_promised_is_promised_of_what_the_file_says() {
+    let naive = quell_sim::run(&parse(NAMED).unwrap()[0].scenario, 1).unwrap();
+    let broken = |text: &str, who| parse(text).unwrap()[0].promises[0].broken(who, &naive);
+    assert!(!naive.summary.verdict.within(1));
+    assert!(broken(NAMED, "naive").is_empty() && !broken(NAMED, "front").is_empty());
+    let alone = NAMED.replace(r#"["naive", "client", "front"]"#, r#"["naive"]"#);
+    assert!(!broken(&alone, "naive").is_empty(), "it is all there is");
+    let nothing = NAMED.replace(r#"recovered_within = "1s""#, r#"of = ["front"]"#);
+    assert!(parse(&nothing).unwrap_err().to_string().contains("nothing is promised"));
 }

@@ -48,6 +48,12 @@ const KNOWN: [(Known, &str, &str, bool); 12] = [
     (Known::Worker, "worker", "Quell's worker", false),
 ];
 
+/// Whether a word stands for callers without Quell, or with a part of it, that are there to be compared with.
+pub(super) fn is_compared_with(word: &str) -> bool {
+    let quell = [Known::Client, Known::Front, Known::Worker];
+    KNOWN.iter().any(|known| known.1 == word && !quell.contains(&known.0))
+}
+
 /// Reads `against` and `way`: who faces this, and who else could.
 pub(super) fn read(
     config: &Config,
@@ -112,8 +118,11 @@ fn faced(known: Known, scenario: Scenario, named: Option<Named>, starts: Duratio
 }
 
 fn inside(scenario: Scenario, named: Named) -> Scenario {
-    let Named { policy, upstream, always, .. } = named;
+    let Named { mut policy, upstream, always, .. } = named;
     let writes = if always { 0.0 } else { scenario.writes };
+    // Whoever calls through the library is as patient as anybody else in the scenario.
+    let own = quell::core::Policy::new(policy).map_or(policy.timeout, |valid| valid.per_try());
+    policy.per_try_timeout = Some(own.min(scenario.patience));
     Scenario { writes, callers: Callers::Quell { policy, upstream }, ..scenario }
 }
 
