@@ -45,14 +45,17 @@ pub(crate) use series::LONGEST;
 use series::TENTHS;
 pub use series::{Count, Series, Timing};
 pub use summary::{Phase, Summary, Work};
+pub(crate) use timeline::drains_in;
 pub use timeline::{Moment, Observed, Timeline};
 
 /// Length of the windows that are judged, in tenths of a second.
 const WINDOW: usize = 5 * TENTHS;
-/// A recovery must hold this long, in tenths of a second, wherever the run watches that long at all.
-const HELD: usize = 25 * TENTHS;
+/// A recovery must hold this long, in seconds, wherever the run watches that long at all.
+pub(crate) const HELD_SECONDS: usize = 25;
+/// The same in tenths of a second.
+const HELD: usize = HELD_SECONDS * TENTHS;
 /// How much of the run's end and of the time before the outage is looked at, in seconds.
-const GLANCE: usize = 15;
+pub(crate) const GLANCE: usize = 15;
 /// More than this share beyond what users asked for is load that retries keep up.
 const SUSTAINED: f64 = 0.05;
 /// Less than this share of a backlog gone within a glance is no progress: it would take five minutes and more.

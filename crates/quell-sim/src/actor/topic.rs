@@ -17,16 +17,12 @@ use super::quell::{Handed, Hosts, Whose};
 use crate::{
     scenario::{Invalid, Scenario},
     slab::{Key, Slab},
-    verdict::{Count, Timing, Verdict},
+    verdict::{Count, GLANCE, HELD_SECONDS, Timing, Verdict, drains_in},
     world::{Event, Records, Reply, World},
 };
 
 /// When nothing else will, this wakes consumers that wait for a budget which time fills.
 const LOOK: Duration = Duration::from_millis(100);
-/// A recovery must hold this long, in seconds, wherever the run watches that long at all.
-const HELD: usize = 25;
-/// How much of the run's end is looked at, in seconds.
-const GLANCE: usize = 15;
 
 #[derive(Debug, Clone, Copy)]
 struct Record {
@@ -190,24 +186,18 @@ impl Consumers {
     }
 
     /// Whether consumers have caught up, and since when: from then on no more waits for a hand than comes in a second.
-    /// If not, whether there is less of it every second; else what was found by goodput stands, unless that is health.
+    /// If not, whether it steadily becomes less, as any backlog does that drains; else what was found by goodput stands, unless that is health.
     pub(crate) fn verdict(&self, timing: Timing, demand: f64, found: Verdict) -> Verdict {
         let after = self.seconds.get(timing.outage_end()..).unwrap_or_default();
-        let late = |second: &Records| (second.lag + second.due) as f64 > demand.max(1.0);
+        let waits = |second: &Records| second.lag + second.due;
+        let late = |second: &Records| waits(second) as f64 > demand.max(1.0);
         let back = after.iter().rposition(late).map_or(0, |last| last + 1);
-        if after.len() - back >= HELD.min(after.len().max(1)) {
+        if after.len() - back >= HELD_SECONDS.min(after.len().max(1)) {
             return Verdict::Healed { after: Duration::from_secs(back as u64) };
         }
-        let waits = |second: &Records| second.lag + second.due;
         let glance = after.len().saturating_sub(GLANCE);
-        if let [first, .., last] = &after[glance..]
-            && waits(first) > waits(last)
-            && waits(last) > 0
-        {
-            let seconds = after.len() - glance - 1;
-            let pace = (waits(first) - waits(last)) as f64 / seconds as f64;
-            let left = (waits(last) as f64 / pace) as u64;
-            return Verdict::Draining { eta: Duration::from_secs(after.len() as u64 + left) };
+        if let Some(left) = drains_in(&after[glance..], waits) {
+            return Verdict::Draining { eta: Duration::from_secs(after.len() as u64) + left };
         }
         if found.healed() { Verdict::Unclear } else { found }
     }

@@ -65,17 +65,7 @@ impl Timeline {
 
     /// How long until the backlog is gone at the pace of these seconds; `None` if it is not on its way.
     pub(super) fn drains_in(&self, seconds: Range<usize>) -> Option<Duration> {
-        let over = self.over(seconds);
-        let [first, .., last] = over else { return None };
-        let half = over[over.len() / 2].backlog;
-        let (from, to) = (first.backlog, last.backlog);
-        let gone = from.checked_sub(to)?;
-        let steady = from > half && half > to && to > 0;
-        if !steady || (gone as f64) < from as f64 * PROGRESS {
-            return None;
-        }
-        let pace = gone as f64 / (over.len() - 1) as f64;
-        Some(Duration::from_secs((to as f64 / pace) as u64))
+        drains_in(self.over(seconds), |moment| moment.backlog)
     }
 
     /// The share of the work of these seconds that nobody waited for any more.
@@ -83,6 +73,21 @@ impl Timeline {
         let total = |of: fn(&Moment) -> u64| self.over(seconds.clone()).iter().map(of).sum::<u64>();
         share(total(|moment| moment.wasted) as f64, total(|moment| moment.served) as f64)
     }
+}
+
+/// How long until what waits is gone at the pace of these seconds; `None` unless it falls in both halves of them, and
+/// noticeably.
+pub(crate) fn drains_in<S>(seconds: &[S], waits: impl Fn(&S) -> u64) -> Option<Duration> {
+    let [first, .., last] = seconds else { return None };
+    let half = waits(&seconds[seconds.len() / 2]);
+    let (from, to) = (waits(first), waits(last));
+    let gone = from.checked_sub(to)?;
+    let steady = from > half && half > to && to > 0;
+    if !steady || (gone as f64) < from as f64 * PROGRESS {
+        return None;
+    }
+    let pace = gone as f64 / (seconds.len() - 1) as f64;
+    Some(Duration::from_secs((to as f64 / pace) as u64))
 }
 
 /// What users saw, beside what [`Series`](super::Series) counts.
