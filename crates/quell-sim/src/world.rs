@@ -294,6 +294,9 @@ pub fn run_while(
         world.now = now;
         world.happens(&event);
     }
+    // Nothing may be left to happen before the end: the seconds until then are part of the run too.
+    world.turns(end);
+    world.looks(end, early, on_second);
     Ok(world.judged())
 }
 
@@ -409,8 +412,7 @@ impl World {
         }
     }
 
-    fn judged(mut self) -> Run {
-        self.turns(self.now);
+    fn judged(self) -> Run {
         let timing = self.timing;
         let Below { work, queueing, .. } = self.sum(0);
         let capacity = self.scenario.service.capacity();
