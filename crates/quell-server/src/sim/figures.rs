@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quell_sim::{
-    Run,
+    Leased, Records, Run,
     verdict::{Cost, Count, Moment, Phase},
 };
 use serde::Serialize;
@@ -125,6 +125,53 @@ impl From<&Run> for Timeline {
     }
 }
 
+/// What waits in a topic: at the end, and one figure per second of each kind.
+#[derive(Debug, Serialize)]
+struct Waiting {
+    lag: u64,
+    due: u64,
+    tiers: Vec<u64>,
+    dead: u64,
+    timeline: WaitingBySecond,
+}
+
+#[derive(Debug, Serialize)]
+struct WaitingBySecond {
+    lag: Vec<u64>,
+    due: Vec<u64>,
+    /// For every tier, one figure per second.
+    tiers: Vec<Vec<u64>>,
+    dead: Vec<u64>,
+}
+
+impl Waiting {
+    fn of(seconds: &[Records]) -> Option<Self> {
+        let all = |of: &dyn Fn(&Records) -> u64| seconds.iter().map(of).collect();
+        let Records { lag, due, tiers, dead } = seconds.last()?.clone();
+        let timeline = WaitingBySecond {
+            lag: all(&|second| second.lag),
+            due: all(&|second| second.due),
+            tiers: (0..tiers.len()).map(|tier| all(&|second| second.tiers[tier])).collect(),
+            dead: all(&|second| second.dead),
+        };
+        Some(Self { lag, due, tiers, dead, timeline })
+    }
+}
+
+/// What was leased from a store.
+#[derive(Debug, Serialize)]
+struct FromStore {
+    asked: u64,
+    lost: u64,
+    granted: u64,
+}
+
+impl From<Leased> for FromStore {
+    fn from(Leased { asked, lost, granted }: Leased) -> Self {
+        Self { asked, lost, granted }
+    }
+}
+
 /// One run.
 #[derive(Debug, Serialize)]
 pub(super) struct Row<'a> {
@@ -142,6 +189,10 @@ pub(super) struct Row<'a> {
     during: Priced,
     after: Priced,
     layers: Vec<LayerRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    records: Option<Waiting>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    leased: Option<FromStore>,
     stopped_at_s: usize,
     timeline: Timeline,
     events: u64,
@@ -169,6 +220,8 @@ impl<'a> Row<'a> {
             during,
             after,
             layers,
+            records: Waiting::of(&run.records),
+            leased: run.leased.map(FromStore::from),
             stopped_at_s: run.timing.end,
             timeline: Timeline::from(run),
             events: run.events,
