@@ -114,6 +114,19 @@ fn two_files_are_compared_with_the_same_users() {
             assert!(output.status.success(), "{}", text(&output.stderr));
             let pairs: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
             assert_eq!(pairs.as_array().unwrap().len(), 10);
+            // What the second file does more of is above zero.
+            let one = quell(&["sim", "compare", same, larger, "--json"]);
+            let one: serde_json::Value = serde_json::from_slice(&one.stdout).unwrap();
+            let mut differ = 0;
+            for figure in
+                one.as_array().unwrap().iter().flat_map(|pair| pair["figures"].as_array().unwrap())
+            {
+                let [a, b, by] = ["a", "b", "difference"].map(|of| figure[of]["median"].as_f64());
+                let Some(((a, b), by)) = a.zip(b).zip(by) else { continue };
+                assert!((b - a - by).abs() < 1e-9, "{figure}");
+                differ += usize::from(by != 0.0);
+            }
+            assert!(differ > 10, "{one}");
             let itself = quell(&["sim", "compare", same, same, "--json"]);
             let itself: serde_json::Value = serde_json::from_slice(&itself.stdout).unwrap();
             for figure in itself[0]["figures"].as_array().unwrap() {
@@ -209,4 +222,49 @@ fn what_ships_is_listed_and_settings_go_over_it() {
     assert!(runs.iter().all(|run| run["verdict"] != "metastable"), "{report}");
     let wrong = quell(&["sim", "hotos", "--set", "scenario.vulnerable.load=140"]);
     assert!(text(&wrong.stderr).contains("write a rate"), "{}", text(&wrong.stderr));
+}
+
+/// What `quell sim --json` says of a scenario that nobody retries, in a file that is gone afterwards.
+fn first_run(name: &str, scenario: &str) -> serde_json::Value {
+    let file = std::env::temp_dir().join(format!("quell-{name}-{}.toml", std::process::id()));
+    std::fs::write(&file, format!("version = 1\n[scenario.{name}]\n{scenario}")).unwrap();
+    let output = quell(&["sim", file.to_str().unwrap(), "--json"]);
+    std::fs::remove_file(&file).unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    report["runs"][0].clone()
+}
+
+#[test]
+fn a_service_that_flaps_is_down_first_and_up_after_that() {
+    let run = first_run(
+        "flaps",
+        "load = \"100/s\"\npatience = \"1s\"\nwatch = \"30s\"\nservice = { workers = 36, time = \"100ms\" }\n\
+         outage = { kind = \"fail\", at = \"10s\", length = \"8s\", flapping = { down = \"3s\", up = \"1s\" } }\n\
+         against = [\"no-retries\"]\n",
+    );
+    let served = |second: usize| run["timeline"]["good"][second].as_u64().unwrap() > 20;
+    assert_eq!([10, 11, 12, 13].map(served), [false, false, false, true]);
+    assert_eq!([14, 15, 16, 17, 18].map(served), [false, false, false, true, true]);
+}
+
+#[test]
+fn what_waits_in_a_topic_and_what_a_store_granted_is_told_second_by_second_and_in_all() {
+    let run = first_run(
+        "records",
+        "load = \"100/s\"\npatience = \"1s\"\nwatch = \"30s\"\nservice = { workers = 36, time = \"100ms\" }\n\
+         against = [\"worker\"]\ntopic = { tiers = [\"3s\", \"5s\"] }\nstore = { budget = { per_second = 17, burst = 100 } }\n\
+         outage = { kind = \"brownout\", share = 0.5, at = \"10s\", length = \"5s\" }\n",
+    );
+    let (records, by_second) = (&run["records"], &run["records"]["timeline"]);
+    for of in ["lag", "due", "dead"] {
+        let seconds = by_second[of].as_array().unwrap();
+        assert_eq!((seconds.len(), &seconds[44]), (45, &records[of]), "{of}: {records}");
+    }
+    for tier in [0, 1] {
+        assert_eq!(by_second["tiers"][tier].as_array().unwrap().len(), 45);
+        assert_eq!(by_second["tiers"][tier][44], records["tiers"][tier]);
+    }
+    assert!(by_second["tiers"][0][13].as_u64().unwrap() > 100, "{records}");
+    assert!(run["leased"]["granted"].as_u64().unwrap() > 0, "{}", run["leased"]);
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use quell_core::spec::PolicySpec;
+use quell_core::spec::{PolicySpec, UpstreamSpec};
 use quell_sim::{
     Run, Scenario,
     dist::Dist,
@@ -190,4 +190,40 @@ fn what_nobody_can_follow_is_refused_with_a_fix() {
     refused(|s| {
         s.resubmit = Some(Resubmit { share: 3.0, after: Dist::Constant(ms(1)), times: 1 });
     });
+}
+
+/// Nobody is served from 10 to 20 s; a user asks at 15 s and every two seconds after that.
+#[test]
+fn whoever_asks_again_does_so_as_often_as_written_and_has_waited_since_the_first_time() {
+    let policy = PolicySpec { attempts: 1, ..PolicySpec::library() };
+    let library = Callers::Quell { policy, upstream: UpstreamSpec::library() };
+    for callers in [Callers::NO_RETRIES, library] {
+        let asks = |times| {
+            with(|scenario| {
+                scenario.callers = callers;
+                scenario.arrivals = Arrivals::Burst { users: 1, at: s(15) };
+                scenario.resubmit =
+                    Some(Resubmit { share: 1.0, after: Dist::Constant(s(2)), times });
+                scenario.outage = Outage { kind: OutageKind::Fail, at: s(10), length: s(10) };
+            })
+        };
+        let total = |run: &Run, what| run.series.sum(what, 0..60);
+        for times in [0, 1, 2] {
+            let run = asks(times);
+            assert_eq!(total(&run, Count::Sent), u64::from(times) + 1, "{callers:?}");
+            assert_eq!((total(&run, Count::Demand), total(&run, Count::Good)), (1, 0));
+        }
+        let run = asks(9);
+        assert_eq!((total(&run, Count::Sent), total(&run, Count::Good)), (4, 1), "{callers:?}");
+        let took = run.observed.latency[1].quantile(1.0).unwrap();
+        assert!((ms(6_000)..ms(6_400)).contains(&took), "{took:?}");
+    }
+}
+
+#[test]
+fn a_run_in_which_nothing_is_left_to_happen_is_watched_to_its_end_all_the_same() {
+    let run = with(|scenario| scenario.arrivals = Arrivals::Burst { users: 1, at: s(5) });
+    assert_eq!(run.observed.timeline.moments().len(), 60);
+    let good = (0..60).filter(|&second| run.observed.timeline.moments()[second].p50.is_some());
+    assert_eq!(good.collect::<Vec<_>>(), [5]);
 }

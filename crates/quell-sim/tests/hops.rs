@@ -10,7 +10,9 @@ use quell_core::{
 };
 use quell_sim::{
     Run, Scenario, run,
-    scenario::{Abandonment, Callers, Edge, Gateway, Node, Outage, OutageKind, Restart, Service},
+    scenario::{
+        Abandonment, Arrivals, Callers, Edge, Gateway, Node, Outage, OutageKind, Restart, Service,
+    },
     verdict::Count,
 };
 
@@ -169,4 +171,47 @@ fn the_same_seed_gives_the_same_hops_and_no_instances_are_refused() {
     assert_ne!(run(&base, 7).unwrap().hash, run(&base, 8).unwrap().hash);
     base.calls[0].instances = 0;
     assert!(run(&base, 1).unwrap_err().to_string().contains("write"));
+}
+
+/// The front begins at 9 s, calls at 9.5 s, stalls from 10 to 20 s, and has its answer from the back at 11.5 s.
+#[test]
+fn a_good_reply_from_below_waits_for_the_end_of_a_stall() {
+    let mut scenario = scenario(OutageKind::Brownout { share: 0.0 }, edge());
+    scenario.patience = s(60);
+    scenario.arrivals = Arrivals::Burst { users: 1, at: s(9) };
+    scenario.service = Service::constant(1, ms(500));
+    scenario.below[0].service = Service::constant(1, s(2));
+    scenario.outage = Outage { kind: OutageKind::Stall, at: s(10), length: s(10) };
+    let run = run(&scenario, 1).unwrap();
+    assert_eq!(run.series.sum(Count::Good, 0..20), 0);
+    assert_eq!(run.series.at(Count::Good, 20), 1);
+}
+
+#[test]
+fn nobody_gets_through_a_gateway_inside_before_it_has_started() {
+    let mut scenario = scenario(OutageKind::Brownout { share: 0.0 }, edge());
+    scenario.below[0].gateway = Some(Gateway { starts: s(15), ..Gateway::default() });
+    let run = run(&scenario, 1).unwrap();
+    assert_eq!(run.series.sum(Count::Good, 0..15), 0);
+    assert!(good(&run, 16..90) > 0.99, "{}", run.summary);
+}
+
+/// One user, two retries in all, of which one is lent to each attempt. The first of two calls in a row spends it on a lost
+/// attempt, so the second call fails at once; the user has one retry left, and what came of it has none.
+#[test]
+fn a_second_call_has_the_credit_that_the_first_one_left() {
+    let open = UpstreamSpec { budget: budget::Spec::Unlimited, ..edge().upstream };
+    let policy = PolicySpec { per_try_timeout: Some(s(1)), ..PolicySpec::library() };
+    let link = Edge { upstream: open, policy, credit: true, ..edge() };
+    let mut scenario = scenario(OutageKind::Hole, link);
+    scenario.callers = Callers::Quell { policy: PolicySpec::library(), upstream: open };
+    scenario.credit = true;
+    scenario.arrivals = Arrivals::Burst { users: 1, at: ms(29_500) };
+    scenario.calls.push(Edge { to: 1, ..link });
+    let down = Outage { kind: OutageKind::Fail, at: s(0), length: s(90) };
+    let back = Node::leaf(Service::constant(36, ms(100)));
+    scenario.below.push(Node { faults: vec![down], ..back });
+    let run = run(&scenario, 1).unwrap();
+    let sent = [run.series.sum(Count::Sent, 0..90), run.below[0].sent, run.below[1].sent];
+    assert_eq!(sent, [2, 3, 2]);
 }

@@ -324,3 +324,44 @@ fn a_run_is_not_hopeless_while_something_is_still_to_come() {
     storm.arrivals = Arrivals::Random;
     assert!(run(&storm).timing.end < 100);
 }
+
+/// Who is served when, by one or a few slow workers and for users with all the time in the world.
+fn slow(workers: u32, burst: u32, kinds: [OutageKind; 2]) -> Run {
+    with(kinds[0], |scenario| {
+        scenario.callers = Callers::NO_RETRIES;
+        scenario.patience = s(600);
+        scenario.arrivals = Arrivals::Burst { users: burst, at: ms(11_500) };
+        scenario.service = Service::constant(workers, s(1));
+        scenario.faults = vec![Outage { kind: kinds[1], ..scenario.outage }];
+    })
+}
+
+#[test]
+fn factors_of_latencies_that_overlap_multiply() {
+    let run = slow(1, 1, [2.0, 3.0].map(|factor| OutageKind::Latency { factor }));
+    assert_eq!(run.series.sum(Count::Good, 0..17), 0);
+    assert_eq!(run.series.at(Count::Good, 17), 1);
+}
+
+#[test]
+fn shares_of_workers_that_are_lost_at_once_add_up() {
+    let run = slow(10, 30, [0.3, 0.4].map(|share| OutageKind::Partial { share }));
+    assert_eq!([12, 13, 14].map(|second| run.series.at(Count::Good, second)), [3, 3, 3]);
+}
+
+/// Four users, at 0, 250, 500 and 750 ms, for one worker who takes 600 ms for each. When it is free somebody has been
+/// waiting for 350 ms: the third user is next, and has the answer after 700 ms; the second would have it after 950 ms.
+#[test]
+fn an_adaptive_queue_turns_round_after_a_tenth_of_a_second() {
+    let served = |order| {
+        let run = with(OutageKind::Fail, |scenario| {
+            scenario.callers = Callers::NO_RETRIES;
+            scenario.patience = ms(800);
+            scenario.arrivals = Arrivals::Recorded([&[4][..], &[0; 99]].concat());
+            scenario.service = Service::constant(1, ms(600));
+            scenario.service.queue.order = order;
+        });
+        run.series.sum(Count::Good, 0..50)
+    };
+    assert_eq!([Order::Fifo, Order::Adaptive, Order::Lifo].map(served), [1, 2, 2]);
+}

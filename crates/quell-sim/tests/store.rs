@@ -159,3 +159,12 @@ fn the_same_seed_leases_the_same_and_nonsense_is_refused() {
         assert!(error.contains("write") && error.starts_with("store."), "{error}");
     }
 }
+
+#[test]
+fn a_process_that_was_restarted_leases_again() {
+    let mut scenario = scenario(20, nothing(), Some(shared(50, 100)));
+    scenario.restarts = vec![Restart { at: s(10), step: Duration::ZERO }];
+    let run = run(&scenario, 1).unwrap();
+    let rate = retries(&run)[20..].iter().sum::<u64>() as f64 / 40.0;
+    assert!((48.0..52.0).contains(&rate), "{rate}");
+}

@@ -165,3 +165,31 @@ fn the_same_seed_gives_the_same_records_and_what_cannot_be_consumed_is_refused()
         assert!(error.to_string().contains("write"), "{error}");
     }
 }
+
+/// One instance with ten retries that earns no more, and 40 records that fail at once.
+fn poor(kind: OutageKind, length: u64) -> Scenario {
+    let mut scenario = Scenario { instances: 1, ..scenario(kind, length) };
+    scenario.arrivals = Arrivals::Burst { users: 40, at: s(21) };
+    let tokens = budget::tokens::Spec { start: Some(10), ratio: 0.0, ..Default::default() };
+    upstream(&mut scenario).budget = tokens.into();
+    scenario
+}
+
+#[test]
+fn a_restarted_instance_pays_for_due_records_with_a_new_budget() {
+    let sent = |restarts| {
+        let mut scenario = Scenario { restarts, ..poor(OutageKind::Fail, 90) };
+        upstream(&mut scenario).breaker.mode = breaker::Mode::Disabled;
+        run(&scenario, 1).unwrap().series.sum(Count::Sent, 0..usize::MAX)
+    };
+    assert_eq!(sent(vec![]), 50);
+    assert_eq!(sent(vec![Restart { at: s(60), step: Duration::ZERO }]), 60);
+}
+
+#[test]
+fn a_record_that_an_open_breaker_sends_back_has_cost_nothing() {
+    let run = run(&poor(OutageKind::Fail, 30), 1).unwrap();
+    let moments = run.observed.timeline.moments();
+    assert!(run.records[24].due > 0 && moments[24].open == 1.0, "{:?}", run.records[24]);
+    assert_eq!(run.series.sum(Count::Sent, 0..usize::MAX), 50);
+}

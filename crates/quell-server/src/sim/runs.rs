@@ -208,6 +208,10 @@ impl Spread {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use quell_sim::scenario::{Arrivals, Callers, Outage, OutageKind};
+
     use super::*;
 
     #[test]
@@ -225,5 +229,43 @@ mod tests {
         assert_eq!(Spread::of([]), None);
         assert_eq!(Spread::of([Some(1.0), None, None]), None);
         assert_eq!(Spread::of([Some(1.0), Some(1.0), None]).unwrap().says(1), "1.0 [1.0, ∞]");
+    }
+
+    fn how(seed: u64, seeds: usize, early: When) -> How {
+        let seeds = NonZeroUsize::new(seeds).unwrap();
+        How { seed, seeds, threads: None, early, set: vec![] }
+    }
+
+    #[test]
+    fn only_a_run_that_is_watched_for_more_than_ten_minutes_may_end_early_by_itself() {
+        let early = |when, secs| {
+            let watch = Duration::from_secs(secs);
+            how(1, 1, when).early(&Scenario { watch, ..Scenario::storm(OutageKind::Stall) })
+        };
+        assert_eq!([600, 601].map(|s| early(When::Auto, s)), [Early::Never, Early::Hopeless]);
+        assert_eq!([600, 601].map(|s| early(When::Always, s)), [Early::Hopeless; 2]);
+        assert_eq!([600, 601].map(|s| early(When::Never, s)), [Early::Never; 2]);
+    }
+
+    /// A tenth of a hundred users fails, by chance more or fewer; ten are forgiven.
+    #[test]
+    fn a_scenario_heals_if_it_does_with_every_seed() {
+        let second = Duration::from_secs(1);
+        let kind = OutageKind::Brownout { share: 0.1 };
+        let scenario = Scenario {
+            callers: Callers::NO_RETRIES,
+            arrivals: Arrivals::Burst { users: 100, at: 2 * second },
+            outage: Outage { kind, at: second, length: Duration::ZERO },
+            faults: vec![Outage { kind, at: second, length: 5 * second }],
+            watch: 5 * second,
+            ..Scenario::storm(kind)
+        };
+        let heals = |seed, seeds| how(seed, seeds, When::Never).heals(&scenario).unwrap();
+        let alone: Vec<_> = (1..=16).map(|seed| heals(seed, 1)).collect();
+        let both = |of: [bool; 2]| alone.windows(2).any(|pair| pair == of);
+        assert!(both([true, false]) && both([false, true]), "{alone:?}");
+        for (pair, seed) in alone.windows(2).zip(1..) {
+            assert_eq!(heals(seed, 2), pair[0] && pair[1], "seeds {seed} and the next");
+        }
     }
 }

@@ -234,3 +234,27 @@ fn whoever_failed_everybody_has_not_healed_because_nobody_comes_any_more() {
     let verdict = Verdict::of(&run, TIMING, 1_200.0, &Timeline::default());
     assert_eq!(verdict, Verdict::Unclear);
 }
+
+#[test]
+fn a_backlog_that_falls_in_one_half_of_the_glance_only_is_not_draining() {
+    let metastable = Verdict::Metastable { goodput: 0.0 };
+    // The last 15 seconds are 45 to 59.
+    let late = |second| if second < 59 { 20_000 } else { 10_000 };
+    let early = |second| if second < 46 { 20_000 } else { 10_000 };
+    let dips = |second| if second < 46 { 20_000 } else { 1_000 * (second as u64 - 45) };
+    assert_eq!(verdict_of(&down(1_000, late, 1_000)), metastable);
+    assert_eq!(verdict_of(&down(1_000, early, 1_000)), metastable);
+    assert_eq!(verdict_of(&down(1_000, dips, 1_000)), metastable);
+}
+
+#[test]
+fn refusals_count_as_the_price_of_good_times_in_the_15_seconds_before_the_outage() {
+    let timing = Timing { outage_at: 30, outage_len: 10, end: 60 };
+    let refused_in = |refused| {
+        let mut run = Series::default();
+        (0..60).for_each(|second| spread(&mut run, Count::Received, second, 100));
+        spread(&mut run, Count::Refused, refused, 30);
+        Summary::of(&run, timing, 120.0, Work::default(), &Observed::default()).refused_before
+    };
+    assert_eq!([14, 15, 29, 30].map(refused_in), [0.0, 0.02, 0.02, 0.0]);
+}
