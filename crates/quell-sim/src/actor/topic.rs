@@ -319,3 +319,7 @@ impl World {
         self.consumes();
     }
 }
+
+#[cfg(test)]
+#[path = "topic_tests.rs"]
+mod tests;
