@@ -143,6 +143,12 @@ impl InFlight {
         self.decide();
     }
 
+    /// This many from now on, whatever was written: for incidents, and for whoever decides elsewhere.
+    pub fn set(&mut self, limit: u32) {
+        let limit = limit.max(1);
+        (self.kind, self.limit) = (Limit::Fixed(limit), limit);
+    }
+
     /// How many may be under way now.
     #[inline]
     pub fn limit(&self) -> u32 {

@@ -230,6 +230,16 @@ impl Upstream {
         }
     }
 
+    /// Lets so many be under way at once from now on, at least 1, until the next reload: for incidents, and for whoever decides
+    /// elsewhere.
+    pub fn set_limit(&mut self, now: Time, limit: u32, wake: &mut Vec<Wake>) {
+        self.in_flight.set(limit);
+        self.note_limit();
+        if !self.queue.is_empty() {
+            self.grant(now, wake);
+        }
+    }
+
     /// Changes the breaker by hand, and tells if that changed its state.
     fn change_breaker(&mut self, now: Time, change: impl FnOnce(&mut Breaker)) {
         let was = self.breaker.state(now);
