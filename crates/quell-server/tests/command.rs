@@ -168,6 +168,8 @@ fn mistakes_are_one_line_that_says_what_to_write() {
         (&["gateway", "--config", "no-such-file.toml"], "cannot read no-such-file.toml"),
         (&["gateway"], "--to <URL>"),
         (&["demo", "--service", "lifo"], "write fifo, sharing or degrading=0.5"),
+        (&["sim", "arena", "--controller", "magic"], "write one of oracle, fixed-256"),
+        (&["sim", "arena", "--filter", "moon"], "see quell sim arena --list"),
         (&["demo", "--kind", "flood"], "possible values: stall, hole, fail, slow, partial"),
     ] {
         let output = quell(args);
@@ -191,6 +193,35 @@ fn a_mistake_in_a_scenario_is_told_once_with_its_place() {
         "{message}"
     );
     assert!(message.contains(".toml:3:1"), "{message}");
+}
+
+#[test]
+fn the_arena_shows_who_finds_the_limit() {
+    let listed = text(&quell(&["sim", "arena", "--list", "--filter", "fifo/fail-10"]).stdout);
+    assert!(listed.starts_with("rules: oracle, fixed-256, aimd"), "{listed}");
+    assert!(listed.contains("\nfifo/fail-10 ") && !listed.contains("stall"), "{listed}");
+    let mut args = vec!["sim", "arena", "--filter", "/fail-10/load-50", "--seeds", "5,6"];
+    args.extend(["--controller", "vegas", "--controller", "oracle"]);
+    let shown = text(&quell(&[&args[..], &["--verbose"]].concat()).stdout);
+    for part in
+        ["2 worlds, each by its median seed of 5, 6", "degrading-0.5/fail-10/load-50", "2 of 2"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let output = quell(&[&args[..], &["--json", "--threads", "1"]].concat());
+    let lines = text(&output.stdout);
+    let figures: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |name: &str, controller: &str| {
+        let found = figures.iter().find(|f| f["figure"] == name && f["controller"] == controller);
+        found.unwrap_or_else(|| panic!("{name} of {controller}"))["value"].clone()
+    };
+    assert_eq!((of("arena.worlds", "vegas"), of("arena.won", "oracle")), (2.0.into(), 2.0.into()));
+    let beside = figures.iter().filter(|figure| figure["figure"] == "arena.goodput_vs_oracle");
+    let kinds: Vec<_> = beside.map(|figure| figure["of"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["median", "worst", "median", "worst"], "the oracle beside itself too");
+    let again = quell(&[&args[..], &["--json", "--threads", "2"]].concat());
+    assert_eq!(text(&again.stdout), lines, "the same on any number of threads");
 }
 
 #[test]

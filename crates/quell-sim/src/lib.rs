@@ -16,6 +16,7 @@
 
 mod actor;
 mod agenda;
+pub mod arena;
 pub mod defaults;
 pub mod dist;
 pub mod maths;
@@ -53,6 +54,7 @@ const PURPOSE_WRITE: u64 = 9;
 const PURPOSE_KEY: u64 = 10;
 const PURPOSE_CONSUMER: u64 = 11;
 const PURPOSE_LEASE: u64 = 12;
+const PURPOSE_RULE: u64 = 13;
 
 /// An exponentially distributed time.
 fn exponential(mean: Duration, rng: &mut Rng) -> Duration {

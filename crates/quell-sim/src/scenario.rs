@@ -15,6 +15,7 @@ mod graph;
 mod outage;
 mod service;
 mod shards;
+mod sharing;
 mod store;
 mod topic;
 
@@ -30,6 +31,7 @@ pub use graph::{Edge, Node};
 pub use outage::{Outage, OutageKind};
 pub use service::{Abandonment, Cold, Curve, Order, Queue, Service};
 pub use shards::Shards;
+pub use sharing::Sharing;
 pub use store::{Away, Store};
 pub use topic::Topic;
 
@@ -73,6 +75,8 @@ pub struct Scenario {
     pub outage: Outage,
     /// What else happens to it, at any time.
     pub faults: Vec<Outage>,
+    /// Who decides the in-flight limit of Quell in front, if it is not Quell.
+    pub control: Option<crate::arena::Rule>,
     /// How long to watch after the outage.
     pub watch: Duration,
 }
@@ -269,6 +273,7 @@ impl Scenario {
             below: vec![],
             credit: false,
             faults: vec![],
+            control: None,
             watch: Duration::from_secs(60),
         }
     }

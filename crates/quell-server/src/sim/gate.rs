@@ -1,6 +1,6 @@
 //! Gate: what a scenario promises, held against what came out.
 //!
-//! **How.** Every [figure](figures) of a run can be promised: exactly (`retries = 60000`), within a range (`goodput = [0.9, 1.0]`), or on
+//! **How.** Every figure of a run can be promised: exactly (`retries = 60000`), within a range (`goodput = [0.9, 1.0]`), or on
 //! one side (`max_wasted = 0.1`). Besides there are the verdict, how soon a run recovered, and what reached the services behind.
 //!
 //! ```

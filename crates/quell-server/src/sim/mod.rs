@@ -1,5 +1,6 @@
 //! `quell sim`: an outage on virtual time.
 
+pub mod arena;
 mod compare;
 pub mod defaults;
 pub(crate) mod figures;
@@ -57,6 +58,7 @@ enum Further {
     Sweep(sweep::Args),
     Validate(validate::Args),
     Defaults(defaults::Args),
+    Arena(arena::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -116,6 +118,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         Some(Further::Sweep(args)) => sweep::main(args)?,
         Some(Further::Validate(args)) => validate::main(args)?,
         Some(Further::Defaults(args)) => defaults::main(args)?,
+        Some(Further::Arena(args)) => arena::main(args)?,
     }
     Ok(ExitCode::SUCCESS)
 }

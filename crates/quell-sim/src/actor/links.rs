@@ -80,6 +80,9 @@ impl Hosts {
         if let Some(gateway) = scenario.gateway {
             via[0] = Some(hosts.all.len() as u32);
             hosts.links(from_gateway(gateway, scenario.credit), 0, 1)?;
+            if let (Some(rule), Some(host)) = (scenario.control, hosts.all.last_mut()) {
+                host.control = Some(rule.control(scenario, seed));
+            }
         }
         for &edge in edges(scenario).flatten() {
             hosts.links(edge, edge.to as u16 + 1, edge.instances)?;

@@ -2,10 +2,13 @@
 
 pub(crate) mod arrivals;
 pub(crate) mod callers;
+pub(crate) mod ends;
 pub(crate) mod links;
 pub(crate) mod quell;
+pub(crate) mod ruled;
 pub(crate) mod service;
 pub(crate) mod shards;
+pub(crate) mod sharing;
 pub(crate) mod shop;
 pub(crate) mod store;
 pub(crate) mod topic;

@@ -6,14 +6,19 @@
 use std::collections::BTreeMap;
 
 use quell_core::{
-    Answer, Call, Finish, Input, Outcome, Rng, Step, Ticket, Time, Upstream, Wake,
+    Call, Input, Outcome, Rng, Step, Ticket, Time, Upstream, Wake,
     breaker::State,
     credit::{Credit, Received, Retries, Role, Sends},
     spec,
 };
 
-use super::{callers::User, links::Link};
+use super::{
+    callers::User,
+    links::Link,
+    ruled::{self, Sent},
+};
 use crate::{
+    arena::Control,
     slab::{Key, Slab},
     verdict::{Count, Moment},
     world::{Event, Origin, Reply, World},
@@ -28,6 +33,8 @@ pub(super) struct Host {
     seats: Vec<(Ticket, Key)>,
     /// When the queue will be looked at next.
     polls_at: Option<Time>,
+    /// Who decides its in-flight limit, if it does not do so itself.
+    pub(super) control: Option<Box<dyn Control>>,
     /// How often it has been restarted.
     restarts: u32,
 }
@@ -49,7 +56,7 @@ pub(crate) enum Whose {
 
 impl Whose {
     /// Whether somebody outside of all services waits.
-    fn is_outside(self) -> bool {
+    pub(super) fn is_outside(self) -> bool {
         matches!(self, Self::Own { .. } | Self::User(_))
     }
 }
@@ -67,17 +74,19 @@ pub(crate) struct Handed {
 
 #[derive(Debug)]
 pub(super) struct Running {
-    call: Call,
-    host: u32,
+    pub(super) call: Call,
+    pub(super) host: u32,
     pub(super) whose: Whose,
     /// Where its attempts go.
-    to: u16,
+    pub(super) to: u16,
     /// What the request is about.
-    key: u32,
+    pub(super) key: u32,
     /// What it was told beyond good or bad.
-    told: Option<Reply>,
+    pub(super) told: Option<Reply>,
     /// The attempts that are open, by slot.
     open: [Option<u16>; 2],
+    /// When the last of them was sent.
+    sent: Sent,
 }
 
 #[derive(Debug)]
@@ -100,7 +109,7 @@ pub(crate) struct Hosts {
 
 impl Running {
     /// What its caller is told.
-    fn reply(&self, good: bool) -> Reply {
+    pub(super) fn reply(&self, good: bool) -> Reply {
         match self.told {
             _ if good => Reply::Good,
             Some(Reply::Fatal) => Reply::Fatal,
@@ -122,7 +131,7 @@ impl Hosts {
         let seed = Rng::stream(self.seed, entity, crate::PURPOSE_HOST).next_u64();
         let Link { policy, spec, .. } = &self.links[usize::from(link)];
         let upstream = Upstream::new(*spec, policy.per_try(), seed, now)?;
-        Ok(Host { link, upstream, seats: vec![], polls_at: None, restarts })
+        Ok(Host { link, upstream, seats: vec![], polls_at: None, control: None, restarts })
     }
 
     pub(super) fn link(&self, host: u32) -> &Link {
@@ -227,7 +236,16 @@ impl World {
         if let Whose::Job { .. } = whose {
             self.shops[usize::from(to)].books.calls += 1;
         }
-        let running = Running { call, host, whose, to, key, told: None, open: [None; 2] };
+        let running = Running {
+            call,
+            host,
+            whose,
+            to,
+            key,
+            told: None,
+            open: [None; 2],
+            sent: Sent { at: self.now, with: 0 },
+        };
         let key = self.hosts.calls.insert(running);
         self.step(key, Input::Start);
         Some(key)
@@ -273,6 +291,13 @@ impl World {
         self.ended(&running, running.call.attempts(), false);
         let host = &mut self.hosts.all[running.host as usize];
         host.seats.retain(|(_, key)| *key != call);
+        if let Some(control) = &mut host.control {
+            let sent = running.open.iter().any(Option::is_some);
+            control.left(self.now, self.now.since(running.call.since()), sent);
+            if sent {
+                control.unanswered(self.now, self.now.since(running.sent.at));
+            }
+        }
         let mut wake = Vec::new();
         running.call.abandon(self.now, &mut host.upstream, &mut wake);
         self.wake(running.host, wake);
@@ -281,8 +306,13 @@ impl World {
     /// The process ends and begins anew: what it knew is lost, and its connections break.
     pub(crate) fn restarts(&mut self, host: u32) {
         let Host { link, restarts, .. } = self.hosts.all[host as usize];
-        let Ok(fresh) = self.hosts.host(host, link, restarts + 1, self.now) else { return };
-        self.hosts.all[host as usize] = fresh;
+        let Ok(mut fresh) = self.hosts.host(host, link, restarts + 1, self.now) else { return };
+        let host_before = &mut self.hosts.all[host as usize];
+        if host_before.control.is_some() {
+            fresh.control =
+                self.scenario.control.map(|rule| rule.control(&self.scenario, self.hosts.seed));
+        }
+        *host_before = fresh;
         if let Some(topic) = &mut self.topic {
             topic.restarts(self.now, host);
         }
@@ -309,7 +339,7 @@ impl World {
     }
 
     /// Nobody waits for the open attempts of this call any more.
-    fn hangs_up(&mut self, call: Key, running: &Running) {
+    pub(super) fn hangs_up(&mut self, call: Key, running: &Running) {
         for (slot, attempt) in (0..).zip(running.open) {
             if let Some(attempt) = attempt {
                 self.departs(running.to, Origin::Call { call, slot, attempt });
@@ -352,19 +382,30 @@ impl World {
     fn step(&mut self, key: Key, input: Input) {
         let Some(running) = self.hosts.calls.get(key) else { return };
         let host = running.host;
-        let Host { link, upstream, .. } = &mut self.hosts.all[host as usize];
+        let Host { link, upstream, control, .. } = &mut self.hosts.all[host as usize];
         let Link { policy, via, deadline, .. } = &self.hosts.links[usize::from(*link)];
         if let Input::Ended { slot, .. } | Input::TimedOut { slot } = input {
             running.open[usize::from(slot)] = None;
         }
         let mut wake = Vec::new();
+        if let Some(control) = control {
+            let times = (running.call.since(), running.sent);
+            ruled::tells(control.as_mut(), self.now, &input, times, upstream);
+        }
         let step = running.call.step(self.now, input, policy, upstream, &mut wake);
+        if let Some(control) = control {
+            ruled::obeys(control.as_mut(), self.now, &step, upstream, &mut wake);
+        }
         while upstream.next_event().is_some() {}
         match step {
             Step::Send(send) => {
                 running.call.sent(send.slot);
                 let (slot, attempt) = (send.slot, send.attempt as u16); // the lowest bits tell them apart
                 running.open[usize::from(slot)] = Some(attempt);
+                running.sent.at = self.now;
+                if control.is_some() {
+                    running.sent.with = upstream.snapshot(self.now).in_flight;
+                }
                 let (to, about) = (running.to, running.key);
                 let (via, until) = (*via, deadline.then_some(send.timeout_at));
                 let event = Event::TimesOut { call: key, slot, attempt };
@@ -393,7 +434,7 @@ impl World {
     }
 
     /// A call of so many attempts is over.
-    fn ended(&mut self, running: &Running, attempts: u32, good: bool) {
+    pub(super) fn ended(&mut self, running: &Running, attempts: u32, good: bool) {
         if running.whose.is_outside() {
             return self.observed.ended(attempts, good);
         }
@@ -404,59 +445,10 @@ impl World {
     }
 
     /// A call was refused before it reached a service.
-    fn refused(&mut self, running: &Running) {
+    pub(super) fn refused(&mut self, running: &Running) {
         if running.whose.is_outside() {
             return self.count(Count::Refused);
         }
         self.shops[usize::from(running.to)].books.refused += 1;
-    }
-
-    fn finishes(&mut self, key: Key, finish: Finish) {
-        let Some(running) = self.hosts.calls.remove(key) else { return };
-        self.hangs_up(key, &running);
-        let good = finish.reason.is_none();
-        self.ended(&running, finish.attempts, good);
-        if finish.answer == Answer::Refusal {
-            self.refused(&running);
-        }
-        match running.whose {
-            Whose::Own { since, resubmitted } => {
-                if good {
-                    self.user_served(since);
-                }
-                self.over(good, User::new(since, running.key, resubmitted));
-            }
-            Whose::Record(record) if finish.answer == Answer::Refusal => {
-                self.record_refused(record, finish.retry_at.unwrap_or(self.now));
-            }
-            Whose::Record(record) => {
-                let reply = if good { Reply::Good } else { running.told.unwrap_or(Reply::Error) };
-                let hint = self.shops[usize::from(running.to)].service.hint;
-                self.record_handled(record, reply, hint);
-            }
-            Whose::Attempt(to) => {
-                if let (Some(credit), Origin::Call { call, slot, .. }) = (running.call.credit(), to)
-                {
-                    self.hosts.debit(call, slot, credit.sends(), credit.returned());
-                }
-                self.gateway_answers(to, running.reply(good));
-            }
-            Whose::User(user) => {
-                let reply = running.reply(good);
-                self.agenda.soon(self.now, Event::Answers { to: Origin::User(user), reply });
-            }
-            Whose::Job { shop, job } => {
-                let marked = self.hosts.link(running.host).marks;
-                if let Some(credit) = running.call.credit()
-                    && let Some(chain) = self.shops[usize::from(shop)].chain(job)
-                {
-                    // Every further call of the job adds what it sent beyond its first.
-                    let before = chain.told.map_or(0, |(sends, _)| sends.get().saturating_sub(1));
-                    let sends = u32::from(before) + u32::from(credit.sends().get());
-                    chain.told = Some((Sends::new(sends), credit.returned()));
-                }
-                self.agenda.soon(self.now, Event::Returns { shop, job, good, marked });
-            }
-        }
     }
 }

@@ -3,6 +3,8 @@
 //! Unless the scenario says otherwise, a request whose caller has left keeps its place and takes a worker's
 //! time like any other. That is how real services behave, and what keeps a storm alive.
 
+use core::time::Duration;
+
 use quell_core::Time;
 
 use super::{
@@ -46,6 +48,7 @@ impl World {
     /// Free workers take what waits.
     fn work(&mut self, at: u16) {
         let i = usize::from(at);
+        self.shops[i].passes(self.now);
         while let Some(from) = self.shops[i].overdue(self.now) {
             self.refuses(at, from);
         }
@@ -55,7 +58,7 @@ impl World {
                 self.agenda.after(self.now, time, Event::Refused { shop: at });
                 continue;
             }
-            let Some(waiting) = shop.next(self.now) else { return };
+            let Some(waiting) = shop.next(self.now) else { break };
             if shop.is_late(self.now, &waiting) {
                 if let Abandonment::Deadline { .. } = shop.service.abandonment {
                     self.refuses(at, waiting.from);
@@ -63,6 +66,9 @@ impl World {
                 continue;
             }
             let (job, time, constant) = shop.starts(self.now, waiting);
+            if shop.shared.is_some() {
+                continue;
+            }
             let event = Event::Served { shop: at, job, stalls: shop.stalls };
             if constant {
                 self.agenda.after(self.now, time, event);
@@ -70,6 +76,7 @@ impl World {
                 self.agenda.at(self.now + time, event);
             }
         }
+        self.shares(at);
     }
 
     fn refuses(&mut self, at: u16, from: Origin) {
@@ -91,7 +98,12 @@ impl World {
         if stalls != shop.stalls {
             return; // it stalled meanwhile and was scheduled anew
         }
-        if shop.edges.is_empty() { self.ends(at, job, Reply::Good) } else { self.calls_on(at, job) }
+        shop.parts(self.now);
+        if shop.edges.is_empty() {
+            return self.ends(at, job, Reply::Good);
+        }
+        self.calls_on(at, job);
+        self.shares(at);
     }
 
     /// The job's next call to a service behind this one, or its answer.
@@ -126,6 +138,9 @@ impl World {
         job.chain.get_or_insert_default().call = None;
         if shop.trouble.stall && good {
             job.done_at = shop.stalled_at; // goes on as soon as the stall is over
+            if let Some(shared) = &mut shop.shared {
+                shared.begins(key, Duration::ZERO);
+            }
         } else if good {
             self.calls_on(at, key);
         } else {
@@ -136,6 +151,7 @@ impl World {
     /// The job is done, and a worker is free.
     fn ends(&mut self, at: u16, job: Key, reply: Reply) {
         let shop = &mut self.shops[usize::from(at)];
+        shop.passes(self.now);
         let Some(job) = shop.done(job) else { return };
         let reply = match reply {
             Reply::Good if shop.service.contended && !shop.changes(&job) => Reply::Conflict,
@@ -179,6 +195,7 @@ impl World {
 
     /// The service notices.
     pub(crate) fn cancels(&mut self, at: u16, from: Origin) {
+        self.shops[usize::from(at)].passes(self.now);
         if let Some(call) = self.shops[usize::from(at)].drops(from, self.now) {
             self.abandons(call);
         }
@@ -193,19 +210,26 @@ impl World {
     pub(crate) fn breaks(&mut self, at: u16, fault: usize) {
         let Some(&fault) = self.faults_of(at).get(fault) else { return };
         let shop = &mut self.shops[usize::from(at)];
+        shop.passes(self.now);
         if fault.kind == OutageKind::Stall && !shop.trouble.stall {
             shop.stalls += 1;
             shop.stalled_at = self.now;
         }
         shop.begin(fault);
+        if let OutageKind::Grown { .. } = fault.kind {
+            self.work(at); // there may be workers for those who wait
+        } else {
+            self.shares(at);
+        }
     }
 
     pub(crate) fn mends(&mut self, at: u16, fault: usize) {
         let Some(&fault) = self.faults_of(at).get(fault) else { return };
         let shop = &mut self.shops[usize::from(at)];
         let stalled = shop.trouble.stall;
+        shop.passes(self.now);
         shop.end(self.now, fault);
-        if stalled && !shop.trouble.stall {
+        if stalled && !shop.trouble.stall && shop.shared.is_none() {
             let stalled_at = shop.stalled_at;
             for key in shop.jobs.keys() {
                 let Some(job) = shop.jobs.get(key).filter(|job| !job.calls_on()) else {

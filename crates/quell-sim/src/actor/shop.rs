@@ -8,7 +8,7 @@ use quell_core::{
     credit::{Retries, Sends},
 };
 
-use super::{quell::Hosts, shards::Split, trouble::Trouble};
+use super::{quell::Hosts, shards::Split, sharing::Shared, trouble::Trouble};
 use crate::{
     dist::Draw,
     scenario::{Abandonment, Invalid, Order, Outage, OutageKind, Scenario, Service},
@@ -82,6 +82,8 @@ pub(crate) struct Shop {
     /// Since when somebody has been waiting without a break.
     crowded_since: Time,
     pub(super) jobs: Slab<Job>,
+    /// How far those have got, where they share the workers.
+    pub(super) shared: Option<Box<Shared>>,
     /// Who is inside; kept only by services that care who has left.
     inside: BTreeMap<Origin, Known>,
     faults: Vec<Outage>,
@@ -156,6 +158,7 @@ impl Shop {
             queue: VecDeque::new(),
             crowded_since: Time::ZERO,
             jobs: Slab::new(),
+            shared: service.sharing.map(|sharing| Box::new(Shared::new(sharing))),
             inside: BTreeMap::new(),
             faults: vec![],
             trouble: Trouble::of(service, &[]),
@@ -173,9 +176,10 @@ impl Shop {
         })
     }
 
-    /// Requests that wait for a worker.
+    /// Requests that wait for a worker, or would if they did not share them.
     pub(crate) fn backlog(&self) -> u64 {
-        self.queue.len() as u64
+        let beyond = self.shared.as_ref().map_or(0, |shared| shared.beyond(self.trouble.workers));
+        (self.queue.len() + beyond) as u64
     }
 
     pub(crate) fn below(&self) -> Below {
@@ -238,7 +242,8 @@ impl Shop {
     }
 
     fn free(&self) -> bool {
-        !self.trouble.stall && self.jobs.len() + self.refusing < self.trouble.workers
+        self.shared.is_some()
+            || !self.trouble.stall && self.jobs.len() + self.refusing < self.trouble.workers
     }
 
     /// A request takes its place; false if there is none.
@@ -316,6 +321,9 @@ impl Shop {
         {
             known.job = Some(job);
         }
+        if let Some(shared) = &mut self.shared {
+            shared.begins(job, time);
+        }
         (job, time, constant)
     }
 
@@ -389,6 +397,11 @@ impl Shop {
             return None;
         };
         let job = self.jobs.remove(job)?;
+        if let Some(shared) = &mut self.shared
+            && !job.calls_on()
+        {
+            shared.loses();
+        }
         self.spends(job.since, now, true);
         job.chain?.call
     }

@@ -30,7 +30,7 @@ pub(super) struct Trouble {
 impl Trouble {
     pub(super) fn of(service: &Service, faults: &[Outage]) -> Self {
         let has = |kind| faults.iter().any(|fault| fault.kind == kind);
-        let (mut brownout, mut slower, mut gone) = (0.0, 1.0, 0.0);
+        let (mut brownout, mut slower, mut gone, mut grown) = (0.0, 1.0, 0.0, 1.0);
         let (mut hang, mut fatal) = (vec![], [0.0; 2]);
         for fault in faults {
             match fault.kind {
@@ -38,11 +38,12 @@ impl Trouble {
                 OutageKind::Fatal { share, misread } => fatal[usize::from(misread)] += share,
                 OutageKind::Latency { factor } => slower *= factor,
                 OutageKind::Hang { share, time } => hang.push((share, time)),
+                OutageKind::Grown { factor } => grown *= factor,
                 OutageKind::Partial { share } => gone += share,
                 OutageKind::Fail | OutageKind::Hole | OutageKind::Stall => {}
             }
         }
-        let left = (1.0 - gone).max(0.0);
+        let left = (1.0_f64 - gone).max(0.0) * grown;
         Self {
             fail: has(OutageKind::Fail),
             hole: has(OutageKind::Hole),

@@ -49,6 +49,11 @@ pub enum OutageKind {
         /// How long.
         time: Duration,
     },
+    /// It has so many times the workers. Those of overlapping ones multiply.
+    Grown {
+        /// How many times.
+        factor: f64,
+    },
     /// A share of the workers is gone. Shares of overlapping ones add up.
     Partial {
         /// Which share, from 0 to 1.
@@ -70,6 +75,7 @@ impl OutageKind {
             Self::Fatal { .. } => "fatal",
             Self::Latency { .. } => "latency",
             Self::Hang { .. } => "hang",
+            Self::Grown { .. } => "grown",
             Self::Partial { .. } => "partial",
         }
     }
@@ -84,6 +90,10 @@ impl OutageKind {
             {
                 wrong("outage.share", "is out of range: write a number from 0 to 1")
             }
+            Self::Grown { factor } if !(0.0..=1e6).contains(&factor) => wrong(
+                "outage.factor",
+                "is out of range: write how many times the workers, such as 2",
+            ),
             Self::Latency { factor } if !(0.0..=1e6).contains(&factor) => {
                 wrong("outage.factor", "is out of range: write how many times slower, such as 10")
             }

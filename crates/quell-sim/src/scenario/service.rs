@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Invalid, Shards, wrong};
+use super::{Invalid, Shards, Sharing, wrong};
 use crate::dist::{Dist, Draw};
 
 /// A service. [`Service::constant`] is one that serves first come, first served, the departed included.
@@ -12,6 +12,8 @@ pub struct Service {
     pub workers: u32,
     /// How long each takes.
     pub time: Dist,
+    /// Whether it works on everybody at once; then nobody waits for a worker. `None`, the usual, for one request per worker.
+    pub sharing: Option<Sharing>,
     /// How requests wait for a worker.
     pub queue: Queue,
     /// What it does with requests whose caller has left.
@@ -49,6 +51,7 @@ impl Service {
         Self {
             workers,
             time: time.into(),
+            sharing: None,
             queue: Queue::default(),
             abandonment: Abandonment::Serves,
             failures: Curve::NONE,
@@ -84,6 +87,7 @@ impl Service {
             );
         }
         self.shards.map_or(Ok(()), |shards| shards.check(self.workers))?;
+        self.sharing.map_or(Ok(()), |sharing| sharing.check(self))?;
         let share = |y: f64| (0.0..=1.0).contains(&y);
         if !self.failures.is_fine(share) {
             let fix = "is no curve of shares: write rising utilisations with shares from 0 to 1";

@@ -89,7 +89,7 @@ impl Series {
         (self.tenths(Count::Demand, tenths) as f64).min(most)
     }
 
-    pub(super) fn enough(&self, window: Range<usize>, capacity: f64) -> bool {
+    pub(crate) fn enough(&self, window: Range<usize>, capacity: f64) -> bool {
         let achievable = self.achievable(window.clone(), capacity);
         let short = achievable - self.tenths(Count::Good, window) as f64;
         short <= (achievable * (1.0 - ENOUGH)).max(CHANCE * achievable.sqrt())

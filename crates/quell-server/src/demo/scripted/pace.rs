@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quell::core::Rng;
 use quell_sim::dist::{Dist, Draw, Invalid};
-use quell_sim::{PURPOSE_SERVICE, PURPOSE_TROUBLE};
+use quell_sim::{PURPOSE_SERVICE, PURPOSE_TROUBLE, scenario};
 
 /// How requests share the workers of a service.
 ///
@@ -36,21 +36,25 @@ impl Sharing {
 
     /// How fast each of `busy` requests gets on: 1 with a worker of its own.
     pub(super) fn speed(self, busy: usize, workers: usize) -> f64 {
-        if busy <= workers {
-            return 1.0;
+        self.shared().map_or(1.0, |shared| shared.speed(busy, workers))
+    }
+
+    /// The same for a simulated service; `None` where nobody shares.
+    pub fn shared(self) -> Option<scenario::Sharing> {
+        match self {
+            Self::Fifo => None,
+            Self::Equal => Some(scenario::Sharing { loss: 0.0 }),
+            Self::Degrading(loss) => Some(scenario::Sharing { loss }),
         }
-        let (busy, workers) = (busy as f64, workers as f64);
-        let loss = if let Self::Degrading(loss) = self { loss } else { 0.0 };
-        workers / busy / (1.0 + loss * (busy - workers) / workers)
     }
 
     pub(super) fn check(self) -> Result<(), &'static str> {
-        match self {
-            Self::Degrading(loss) if !(0.0..=1e6).contains(&loss) => Err(
-                "degrading is out of range: write how much one more request per worker costs, such as 0.5",
-            ),
-            _ => Ok(()),
+        if self.shared().is_none_or(scenario::Sharing::is_fine) {
+            return Ok(());
         }
+        Err(
+            "degrading is out of range: write how much one more request per worker costs, such as 0.5",
+        )
     }
 }
 

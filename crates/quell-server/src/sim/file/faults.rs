@@ -44,10 +44,11 @@ enum Word {
     Latency,
     Hang,
     Partial,
+    Grown,
     BadDeploy,
 }
 
-const WORDS: [(&str, Word); 10] = [
+const WORDS: [(&str, Word); 11] = [
     ("fail", Word::Known(OutageKind::Fail)),
     ("hole", Word::Known(OutageKind::Hole)),
     ("stall", Word::Known(OutageKind::Stall)),
@@ -56,6 +57,7 @@ const WORDS: [(&str, Word); 10] = [
     ("latency", Word::Latency),
     ("hang", Word::Hang),
     ("partial", Word::Partial),
+    ("grown", Word::Grown),
     ("bad-deploy", Word::BadDeploy),
     ("none", Word::None),
 ];
@@ -86,6 +88,7 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<Trouble> {
             let (share, time) = (needed(fields, "share"), needed(fields, "time"));
             share.zip(time).map(|(share, time)| OutageKind::Hang { share, time })
         }
+        Some(Word::Grown) => needed(fields, "factor").map(|factor| OutageKind::Grown { factor }),
         Some(Word::Partial) => needed(fields, "share").map(|share| OutageKind::Partial { share }),
         Some(Word::BadDeploy) => {
             let (instances, step) = (needed(fields, "instances"), needed(fields, "step"));

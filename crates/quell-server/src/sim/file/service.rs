@@ -5,7 +5,7 @@ use std::time::Duration;
 use quell::config::fields::Fields;
 use quell_sim::{
     dist::Dist,
-    scenario::{Abandonment, Cold, Order, Queue, Service, Shards},
+    scenario::{Abandonment, Cold, Order, Queue, Service, Shards, Sharing},
 };
 
 use super::time::{curve, needed, spread};
@@ -18,6 +18,7 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<Service> {
     if let Some(queue) = fields.table("queue") {
         service.queue = self::queue(&queue);
     }
+    service.sharing = sharing(fields);
     service.abandonment = abandonment(fields);
     service.failures = curve(fields, "failures").unwrap_or_default();
     service.crowding = curve(fields, "crowding").unwrap_or_default();
@@ -63,6 +64,15 @@ fn queue(fields: &Fields<'_>) -> Queue {
         max: fields.get("max"),
         wait: fields.get("wait"),
     }
+}
+
+/// `"equal"`, or `{ loss = 0.5 }`.
+fn sharing(fields: &Fields<'_>) -> Option<Sharing> {
+    if !fields.is_table("sharing") {
+        return fields.word("sharing", &[("equal", Sharing::default())]);
+    }
+    let loss = needed(&fields.table("sharing")?, "loss")?;
+    Some(Sharing { loss })
 }
 
 /// `"serves"`, `{ cancels_after = "10ms" }` or `{ margin = "110ms" }`.

@@ -6,7 +6,7 @@ use quell_sim::{
     dist::Dist,
     scenario::{
         Abandonment, Arrivals, Away, Callers, Cold, Curve, Edge, Node, Order, Outage, OutageKind,
-        Queue, Restart, Resubmit, Service, Shards,
+        Queue, Restart, Resubmit, Service, Shards, Sharing,
     },
 };
 
@@ -161,6 +161,21 @@ calls = [{ to = "stock", marks = true }]
 }
 
 #[test]
+fn services_that_share_and_grow_can_be_written() {
+    let with = |sharing: &str| {
+        one(&format!(
+            "[scenario.x]\nload = \"5/s\"\nservice = {{ workers = 10, time = \"1s\"{sharing} }}\noutage = {{ kind = \"grown\", factor = 5, at = \"9s\", length = \"9s\" }}"
+        ))
+        .scenario
+    };
+    assert_eq!(with("").service.sharing, None);
+    assert_eq!(with(", sharing = \"equal\"").service.sharing, Some(Sharing { loss: 0.0 }));
+    let degrading = with(", sharing = { loss = 0.5 }");
+    assert_eq!(degrading.service.sharing, Some(Sharing { loss: 0.5 }));
+    assert_eq!(degrading.outage.kind, OutageKind::Grown { factor: 5.0 });
+}
+
+#[test]
 fn arrivals_need_a_load_or_are_one() {
     let with = |arrivals: &str| {
         one(&format!(
@@ -240,6 +255,14 @@ fn mistakes_are_named_with_their_place_and_fix() {
         (
             "service = { workers = 1, time = { p50 = \"1s\", p99 = \"1ms\" } }",
             "scenario.x.service.time makes no sense: lognormal has p50 1s and p99 1ms: write a p50 above 0s",
+        ),
+        (
+            "service = { workers = 1, time = \"1s\", sharing = \"equl\" }",
+            "scenario.x.service.sharing is \"equl\": did you mean `equal`?",
+        ),
+        (
+            "service = { workers = 1, time = \"1s\", sharing = { loss = -1 } }",
+            "scenario.x.service.sharing.loss is out of range: write what one more request per worker costs",
         ),
         (
             "service = { workers = 1, time = { } }",
