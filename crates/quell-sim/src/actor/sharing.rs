@@ -87,7 +87,15 @@ impl Shop {
     }
 
     /// Time passes for what is shared: before anything about it changes.
+    #[inline(always)]
     pub(super) fn passes(&mut self, now: Time) {
+        if self.shared.is_some() {
+            self.passes_for_all(now);
+        }
+    }
+
+    #[cold]
+    fn passes_for_all(&mut self, now: Time) {
         if let Some(mut shared) = self.shared.take() {
             shared.clock += now.nanos_since(shared.at) as f64 * self.speed(&shared);
             shared.at = now;
@@ -106,7 +114,15 @@ impl Shop {
 
 impl World {
     /// Writes down who is done next. What was written down before no longer holds.
+    #[inline(always)]
     pub(super) fn shares(&mut self, at: u16) {
+        if self.shops[usize::from(at)].shared.is_some() {
+            self.next_of_all(at);
+        }
+    }
+
+    #[cold]
+    fn next_of_all(&mut self, at: u16) {
         let shop = &mut self.shops[usize::from(at)];
         let Some(shared) = &mut shop.shared else { return };
         shop.stalls = shop.stalls.wrapping_add(1);
