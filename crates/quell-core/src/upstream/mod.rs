@@ -25,6 +25,7 @@ mod ask;
 mod curbs;
 mod ghosts;
 mod keys;
+mod levers;
 mod notes;
 mod overlooked;
 mod reload;
@@ -38,7 +39,7 @@ pub use ask::{Admission, Ask, AttemptId, Permit, Priority, Refusal, Release, Sna
 
 use crate::{
     Failure, Fault, Outcome, Reason, Rng, Time,
-    breaker::{Breaker, Mode, State},
+    breaker::{Breaker, State},
     budget::{self, Purse, Receipt, purse::Child},
     endpoints::Endpoints,
     event::{Event, Events},
@@ -222,46 +223,10 @@ impl Upstream {
         self.next_wake()
     }
 
-    /// Changes what the breaker's decisions mean, those of all keys included, until an instant or for good: for incidents.
-    pub fn set_breaker_mode(&mut self, now: Time, mode: Mode, until: Option<Time>) {
-        self.change_breaker(now, |breaker| breaker.set_mode(now, mode, until));
-        if let Some(shards) = self.curbs.as_mut().and_then(|curbs| curbs.shards.as_mut()) {
-            shards.set_mode(now, mode, until);
-        }
-    }
-
-    /// Lets so many be under way at once from now on, at least 1, until the next reload: for incidents, and for whoever decides
-    /// elsewhere.
-    pub fn set_limit(&mut self, now: Time, limit: u32, wake: &mut Vec<Wake>) {
-        self.in_flight.set(limit);
-        self.note_limit();
-        if !self.queue.is_empty() {
-            self.grant(now, wake);
-        }
-    }
-
-    /// Changes the breaker by hand, and tells if that changed its state.
-    fn change_breaker(&mut self, now: Time, change: impl FnOnce(&mut Breaker)) {
-        let was = self.breaker.state(now);
-        self.note_opened(now);
-        change(&mut self.breaker);
-        let is = self.breaker.state(now);
-        self.breaker.opened_by_itself();
-        if is != was && is != State::HalfOpen {
-            self.note_breaker(now, is);
-        }
-    }
-
     /// Whose retries are to count together within the upstream's budget, by the name of a route or tenant: find it once,
     /// it stays the same.
     pub fn child(&mut self, now: Time, key: u64) -> Child {
         self.purse.child(now, key)
-    }
-
-    /// Fills the retry budget as at the start, and those within it.
-    pub fn reset_budget(&mut self, now: Time) {
-        let changes = self.purse.reset(now);
-        self.note_budget(changes);
     }
 
     /// From now on a budget that a fleet shares pays for retries where the upstream's own is empty. See

@@ -1,5 +1,10 @@
 use super::*;
-use crate::{Failure, Fault, breaker, in_flight::Limit, spec::Gate};
+use crate::{
+    Failure, Fault,
+    breaker::{self, Mode},
+    in_flight::Limit,
+    spec::Gate,
+};
 
 pub(super) const PER_TRY: Duration = Duration::from_secs(5);
 
