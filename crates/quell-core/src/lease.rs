@@ -129,7 +129,8 @@ pub struct Grant {
 /// How far all instances together may exceed `per_second × window + burst` in any window, in tokens: what is leased
 /// when the window begins (one `valid_for` of the limit), and what was taken from shares and not handed in when it ends
 /// (two, see [`Rules::most_owed`]). It holds however often the store goes away; an instance that restarts meanwhile
-/// forgets what it owes, and one that is cut off alone for longer than that adds its share for as long.
+/// forgets what it owes, and one that is cut off alone for longer than that adds its share for as long. So does one
+/// that missed the store because it came back for less than two probes.
 pub fn overshoot_bound(spec: &Spec, instances: u32) -> u64 {
     let times = 3 * u128::from(nanos(spec.valid_for));
     let tokens = (u128::from(spec.per_second) * times).div_ceil(1_000_000_000);
