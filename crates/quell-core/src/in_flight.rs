@@ -26,7 +26,12 @@
 
 use core::time::Duration;
 
-use crate::{Time, patience::Patience, time::nanos};
+use crate::{
+    Time,
+    pace::{Known, Pace},
+    patience::Patience,
+    time::nanos,
+};
 
 /// The least that may be under way, and all that may be when callers leave and nothing is known.
 const LEAST: u32 = 8;
@@ -35,14 +40,6 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 const UNKNOWN_PATIENCE: Duration = Duration::from_millis(250);
 /// What may be under way while nothing is known and nobody complains.
 const UNKNOWN: u32 = 512;
-const BUCKET: u64 = 500_000_000;
-const BUCKET_REPLIES: u32 = 20;
-/// How much served time the estimates look back on.
-const MEMORY: u64 = 10_000_000_000;
-/// A silence counts as no longer than this.
-const LONGEST_GAP: u64 = 1_000_000_000;
-const CLOSED: usize = 21;
-
 /// An in-flight limit as written in a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
@@ -70,13 +67,6 @@ pub enum Invalid {
     Ceiling(u32),
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Bucket {
-    elapsed: u64,
-    replies: u32,
-    took: u64,
-}
-
 /// See the [module](self).
 #[derive(Debug)]
 pub struct InFlight {
@@ -88,24 +78,7 @@ pub struct InFlight {
     patience: Duration,
     /// The same, as every answer is compared with it.
     patience_nanos: u64,
-    open: Bucket,
-    /// When the open bucket may close; a silence that is longer than it counts puts it off. Zero before the first reply.
-    closes_at: Time,
-    /// The last reply; never before the first.
-    last: Time,
-    /// A ring of closed buckets; as each lasts half a second or more, it covers ten seconds.
-    closed: [Bucket; CLOSED],
-    next: usize,
-    known: Option<Known>,
-}
-
-/// What was learned of an upstream.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Known {
-    /// Replies per second in the best recent half second.
-    pub rate: f64,
-    /// Mean time to the response head in the quickest recent half second.
-    pub base: Duration,
+    pace: Pace,
 }
 
 impl InFlight {
@@ -127,12 +100,7 @@ impl InFlight {
             left: Patience::default(),
             patience: per_try,
             patience_nanos: nanos(per_try),
-            open: Bucket::default(),
-            closes_at: Time::ZERO,
-            last: Time::MAX,
-            closed: [Bucket::default(); CLOSED],
-            next: 0,
-            known: None,
+            pace: Pace::default(),
         })
     }
 
@@ -157,7 +125,7 @@ impl InFlight {
 
     /// What was learned of the upstream, once enough was served.
     pub fn known(&self) -> Option<Known> {
-        self.known
+        self.pace.known()
     }
 
     /// `T`: how long callers wait for an answer.
@@ -175,36 +143,11 @@ impl InFlight {
     /// The upstream did its work: `took` passed until its response head. True if that moved the estimates.
     #[inline]
     pub fn served(&mut self, now: Time, took: Duration) -> bool {
-        // When the clock steps back this wraps, and is looked at as well.
-        if now.as_nanos().wrapping_sub(self.last.as_nanos()) > LONGEST_GAP {
-            self.skip_silence(now);
+        let moved = self.pace.served(now, took);
+        if moved {
+            self.decide();
         }
-        self.last = now;
-        self.open.replies += 1;
-        // Wraps only after centuries of waiting within one bucket.
-        self.open.took = self.open.took.wrapping_add(nanos(took));
-        now >= self.closes_at && self.is_over(now)
-    }
-
-    /// Closes the open bucket if it has lasted and holds enough.
-    #[cold]
-    fn is_over(&mut self, now: Time) -> bool {
-        if self.closes_at == Time::ZERO {
-            self.closes_at = now.plus(BUCKET);
-        }
-        if now < self.closes_at || self.open.replies < BUCKET_REPLIES {
-            return false;
-        }
-        self.open.elapsed = now.nanos_since(self.closes_at) + BUCKET;
-        self.closes_at = now.plus(BUCKET);
-        self.close();
-        true
-    }
-
-    #[cold]
-    fn skip_silence(&mut self, now: Time) {
-        let silence = now.nanos_since(self.last);
-        self.closes_at = self.closes_at.plus(silence.saturating_sub(LONGEST_GAP));
+        moved
     }
 
     /// A caller left at this age without an answer, or took one at this age that was later than expected.
@@ -214,34 +157,17 @@ impl InFlight {
         self.decide();
     }
 
-    #[cold]
-    fn close(&mut self) {
-        self.closed[self.next] = core::mem::take(&mut self.open);
-        self.next = (self.next + 1) % CLOSED;
-        let (mut known, mut looked_back) = (Known { rate: 0.0, base: Duration::MAX }, 0);
-        for back in 1..=CLOSED {
-            let bucket = self.closed[(self.next + CLOSED - back) % CLOSED];
-            if bucket.replies == 0 || looked_back >= MEMORY {
-                break;
-            }
-            looked_back += bucket.elapsed;
-            known.rate = known.rate.max(f64::from(bucket.replies) * 1e9 / bucket.elapsed as f64);
-            let mean = bucket.took / u64::from(bucket.replies);
-            known.base = known.base.min(Duration::from_nanos(mean));
-        }
-        self.known = Some(known);
-        self.decide();
-    }
-
     fn decide(&mut self) {
         let waits = self.left.learned().map_or(self.per_try, |left| left.min(self.per_try));
         // Whoever leaves sooner than that says nothing of how long an answer may take.
-        let least =
-            self.known.map_or(UNKNOWN_PATIENCE, |known| (known.base * 3).max(LEAST_PATIENCE));
+        let least = self
+            .pace
+            .known()
+            .map_or(UNKNOWN_PATIENCE, |known| (known.base * 3).max(LEAST_PATIENCE));
         self.patience = waits.max(least);
         self.patience_nanos = nanos(self.patience);
         let Limit::Adaptive { ceiling } = self.kind else { return };
-        self.limit = match (self.known, self.left.learned()) {
+        self.limit = match (self.pace.known(), self.left.learned()) {
             (Some(Known { rate, base }), _) => {
                 let patient = rate * self.patience.as_secs_f64() / 2.0;
                 let crowded = 8.0 * rate * base.as_secs_f64();
@@ -288,20 +214,6 @@ mod tests {
         assert!((235..=250).contains(&limit.limit()), "8 × 300/s × 0.1 s, got {}", limit.limit());
         leave(&mut limit, 20, 1_000);
         assert!((145..=155).contains(&limit.limit()), "300/s × 1 s / 2, got {}", limit.limit());
-    }
-
-    /// P7: at low traffic a bucket waits for its twenty replies.
-    #[test]
-    fn a_few_successes_do_not_double_the_estimate() {
-        let (mut limit, mut highest) = (adaptive(), 0.0);
-        // Five per second, all in its first half: half a second sees twice as many, or none.
-        for second in 0..40 {
-            for i in 0..5 {
-                limit.served(at(second * 1_000 + i * 125), Duration::from_millis(100));
-                highest = limit.known().map_or(0.0, |known| known.rate).max(highest);
-            }
-        }
-        assert!((5.0..6.0).contains(&highest), "{highest}");
     }
 
     /// P8.
@@ -406,28 +318,5 @@ mod tests {
             let message = InFlight::new(kind, PER_TRY).unwrap_err().to_string();
             assert!(message.starts_with("in_flight.") && message.contains("write"), "{message}");
         }
-    }
-
-    #[test]
-    fn a_bucket_closes_at_half_a_second_and_twenty_replies_and_not_before() {
-        let last = |replies: u32, nanos: u64| {
-            let mut limit = adaptive();
-            (1..replies).for_each(|_| assert!(!limit.served(Time::ZERO, Duration::ZERO)));
-            limit.served(Time::from_nanos(nanos), Duration::ZERO)
-        };
-        assert!(last(20, BUCKET));
-        assert!(!last(20, BUCKET - 1) && !last(19, BUCKET));
-    }
-
-    /// P7: four per second as they come, by chance, for two minutes.
-    #[test]
-    fn chance_does_not_double_the_estimate_at_low_traffic() {
-        let (mut limit, mut rng) = (adaptive(), crate::Rng::new(1));
-        let mut highest: f64 = 0.0;
-        for ms in (0..120_000).filter(|_| rng.below(250) == 0) {
-            limit.served(at(ms), Duration::from_millis(100));
-            highest = highest.max(limit.known().map_or(0.0, |known| known.rate));
-        }
-        assert!((4.0..8.0).contains(&highest), "{highest}");
     }
 }

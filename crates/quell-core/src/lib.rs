@@ -26,6 +26,7 @@ pub mod limiters;
 pub mod lint;
 pub mod mode;
 pub mod outcome;
+pub mod pace;
 pub mod patience;
 pub mod pools;
 pub mod queue;

@@ -7,9 +7,9 @@ use crate::{
     breaker::{Mode, Pass, State},
     budget,
     endpoints::Tried,
-    in_flight::Known,
     keyed::Seat,
     mode::{Modes, WouldRefuse},
+    pace::Known,
     pools::{self, Pool},
     queue::Ticket,
 };
