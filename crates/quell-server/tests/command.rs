@@ -170,6 +170,9 @@ fn mistakes_are_one_line_that_says_what_to_write() {
         (&["demo", "--service", "lifo"], "write fifo, sharing or degrading=0.5"),
         (&["sim", "arena", "--controller", "magic"], "write one of oracle, fixed-256"),
         (&["sim", "arena", "--filter", "moon"], "see quell sim arena --list"),
+        (&["demo", "--world", "moon"], "write one that is down for a while, such as fifo/stall-10"),
+        (&["demo", "--world", "fifo/halved"], "fifo/halved is for the simulator only: write one"),
+        (&["demo", "--through", "127.0.0.1:1"], "--serve <ADDR>"),
         (&["demo", "--kind", "flood"], "possible values: stall, hole, fail, slow, partial"),
     ] {
         let output = quell(args);

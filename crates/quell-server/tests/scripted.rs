@@ -300,6 +300,9 @@ async fn every_user_of_a_healthy_service_is_answered_at_the_first_attempt() {
     let ledger = upstream.ledger();
     assert!(ledger.connections < demand / 4, "connections are kept: {ledger:?}");
     assert_eq!((ledger.wasted, ledger.abandoned, tally.unsent()), (0, 0, 0));
+    let [latency, during, after] = tally.seen().latency;
+    assert_eq!((latency.count(), during.count(), after.count()), (demand, 0, 0));
+    assert!(latency.quantile(0.5) >= Some(ms(4)), "work takes 5 ms");
 }
 
 #[tokio::test]

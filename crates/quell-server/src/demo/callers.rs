@@ -30,7 +30,7 @@ use std::time::Duration;
 use http::StatusCode;
 use quell_sim::verdict::Count;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use self::link::Pool;
 use super::tally::Tally;
@@ -74,7 +74,7 @@ impl Callers {
     /// every user and closes every connection; a timeout around it ends the run sharply.
     pub async fn run(&self, length: Duration, tally: Arc<Tally>, mut uniform: impl FnMut() -> f64) {
         let pool = Arc::new(Pool::new(self.target, &self.path, Arc::clone(&tally)));
-        let begin = tokio::time::Instant::now();
+        let begin = Instant::now();
         let mut users = JoinSet::new();
         let mut at = Duration::ZERO;
         for number in 0u64.. {
@@ -112,6 +112,7 @@ struct User {
 impl User {
     async fn ask(self, pool: Arc<Pool>, tally: Arc<Tally>) {
         tally.count(Count::Demand);
+        let came = Instant::now();
         for attempt in 0..=self.retries {
             if attempt > 0 {
                 sleep(self.pause).await;
@@ -127,7 +128,7 @@ impl User {
                 Ok(Err(_)) | Err(_) => continue,
             };
             if status == StatusCode::OK {
-                tally.count(Count::Good);
+                tally.answered(came);
             }
             if !status.is_server_error() && status != StatusCode::TOO_MANY_REQUESTS {
                 return;

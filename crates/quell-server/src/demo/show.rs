@@ -1,4 +1,4 @@
-//! `quell demo`: the same storm twice, side by side, with and without Quell.
+//! `quell demo`: the same storm twice, side by side, with and without Quell; or once, through a proxy of one's own.
 //!
 //! Two services that break alike, two crowds of naive callers that behave alike. One crowd calls its service
 //! directly, the other through the gateway with nothing configured. After the outage the first stays down.
@@ -6,33 +6,26 @@
 use std::{
     convert::Infallible,
     io::{IsTerminal, Write},
+    net::SocketAddr,
     process::ExitCode,
     sync::Arc,
     time::Duration,
 };
 
 use anyhow::{Context, ensure};
-use quell::core::Rng;
-use quell_sim::{
-    PURPOSE_ARRIVALS, Scenario,
-    verdict::{Count, Moment, Observed, Summary, Timeline, Timing, Work},
-};
+use quell_sim::{Scenario, arena::worlds, scenario::Arrivals, verdict::Count};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::{Instant, interval, sleep_until, timeout_at};
+use tokio::time::{Instant, interval, sleep_until};
 
 use super::{
-    callers::Callers,
     files,
-    scripted::{Ledger, Outage, Scripted, Shape, Sharing},
+    scripted::{Outage, Sharing},
+    side::{Front, Seen, Side},
     tally::Tally,
 };
 use crate::{
-    gateway::{self, Config, Running, Target},
-    sim::{
-        figures::Part,
-        file::{self, Plan},
-    },
+    sim::file,
     table::{Figures, Table},
 };
 
@@ -53,6 +46,15 @@ pub struct Args {
     /// once, and crowds cost)
     #[arg(long, default_value = "fifo", value_name = "SHARING")]
     service: Sharing,
+    /// A world of the arena instead, such as degrading-0.5/stall-10 (see quell sim arena --list); takes 86 seconds
+    #[arg(long, value_name = "WORLD", conflicts_with_all = ["kind", "service"])]
+    world: Option<String>,
+    /// Run once, through your own proxy that listens here and sends to what --serve says, instead of through Quell
+    #[arg(long, value_name = "ADDR", requires = "serve")]
+    through: Option<SocketAddr>,
+    /// Where the service listens, for a proxy of your own
+    #[arg(long, value_name = "ADDR", requires = "through")]
+    serve: Option<SocketAddr>,
     /// Seed of the callers' arrivals
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -84,32 +86,28 @@ impl Kind {
 
 #[derive(Serialize)]
 struct Report {
-    kind: &'static str,
+    /// The kind of outage, or the world.
+    kind: String,
     seed: u64,
     /// The longest that this machine kept the run waiting: beyond a tenth of a second it measured the machine.
     late_s: f64,
-    naive: Side,
-    front: Side,
-}
-
-/// How one of the two fared: the fields of `quell sim --json` that can be seen from outside a service.
-#[derive(Serialize)]
-struct Side {
-    #[serde(flatten)]
-    figures: Figures,
-    before: Part,
-    during: Part,
-    after: Part,
+    /// Without anybody between; left out where only a proxy was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    naive: Option<Seen>,
+    /// Behind Quell, or the proxy.
+    front: Seen,
 }
 
 /// Runs the command.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     files::raise_limit().context("cannot raise the limit of open files")?;
+    // The simulator's own scenario: what is shown here is what it predicts.
+    let (kind, scenario) = scenario(args)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?; // before there is anything to leave behind
         tokio::select! {
-            report = show(args) => report.map(Some),
+            report = show(args, kind, &scenario) => report.map(Some),
             _ = interrupt.recv() => Ok(None),
         }
     });
@@ -122,42 +120,83 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
-        let heading = format!("after 10 s of outage ({}):", report.kind);
+        let length = scenario.outage.length.as_secs();
+        let heading = format!("after {length} s of outage ({}):", report.kind);
         let mut table = Table::new(&heading, Figures::COLUMNS);
-        table.row("naive retries", report.naive.figures.cells());
-        table.row("the same behind Quell", report.front.figures.cells());
+        if let Some(naive) = &report.naive {
+            table.row("naive retries", naive.figures.cells());
+        }
+        let front = match args.through {
+            Some(through) => format!("through {through}"),
+            None => "the same behind Quell".to_owned(),
+        };
+        table.row(&front, report.front.figures.cells());
         print!("{table}");
     }
     Ok(ExitCode::from(u8::from(report.front.figures.recovered_s.is_none())))
 }
 
-async fn show(args: &Args) -> anyhow::Result<Report> {
-    // The simulator's own scenario: what is shown here is what it predicts.
-    let plan = plan(args.kind)?;
-    let scenario = &plan.scenario;
+/// What was asked for, by name.
+fn scenario(args: &Args) -> anyhow::Result<(String, Scenario)> {
+    let Some(name) = &args.world else {
+        let name = args.kind.name();
+        let mut plans = file::parse(file::DEMO)?.into_iter();
+        let mut scenario =
+            plans.find(|plan| plan.name == name).context("no such scenario")?.scenario;
+        scenario.service.sharing = args.service.shared();
+        return Ok((name.to_owned(), scenario));
+    };
+    let world = worlds::all().into_iter().find(|world| world.name == *name);
+    let fix = "write one that is down for a while, such as fifo/stall-10";
+    let scenario = world.with_context(|| format!("there is no world {name}: {fix}"))?.scenario;
+    ensure!(
+        scenario.arrivals == Arrivals::Random && scenario.faults.is_empty(),
+        "{name} is for the simulator only: {fix}"
+    );
+    Ok((name.clone(), scenario))
+}
+
+async fn show(args: &Args, kind: String, scenario: &Scenario) -> anyhow::Result<Report> {
     let start = Instant::now() + Duration::from_millis(200);
     let outage = Outage::twin_of(scenario.outage.kind).context("no such outage")?;
-    let direct = World::new(scenario, args, false, start).await?;
-    let fronted = World::new(scenario, args, true, start).await?;
+    let fronts = match (args.serve, args.through) {
+        (Some(serve), Some(through)) => vec![("", Front::Proxy { serve, through })],
+        _ => vec![("naive", Front::Nobody), ("behind Quell", Front::Gateway)],
+    };
+    let (mut sides, mut tallies) = (Vec::new(), Vec::new());
+    for (name, front) in fronts {
+        let side = Side::new(scenario, args.seed, front, start).await?;
+        tallies.push((name, Arc::clone(&side.tally)));
+        sides.push(side);
+    }
     if !args.json {
+        let count = if args.through.is_some() { "one service" } else { "two services" };
         println!(
-            "two services of {} workers × {:?}, {} users per second each, who wait {:?} and retry 3 times;\n\
-             one is called directly, the other through quell gateway --to {} with nothing configured",
+            "{count} of {} workers × {:?}, {:.0} users per second each, who wait {:?} and retry 3 times;",
             scenario.service.workers,
             scenario.service.mean(),
             scenario.load,
             scenario.patience,
-            fronted.service.addr(),
         );
+        match (args.through, sides.last()) {
+            (None, Some(front)) => println!(
+                "one is called directly, the other through quell gateway --to {} with nothing configured",
+                front.addr()
+            ),
+            (Some(through), _) => println!("it is called through {through}"),
+            _ => {}
+        }
     }
     let mut late = Duration::ZERO;
-    let runs = async {
-        tokio::join!(
-            direct.run(scenario, outage, args.seed),
-            fronted.run(scenario, outage, args.seed),
-            progress(scenario, start, &direct.tally, &fronted.tally),
-        )
+    let mut sides = sides.into_iter().map(|side| side.run(scenario, outage, args.seed));
+    let front = sides.next_back().context("there is a front")?;
+    let naive = async {
+        match sides.next() {
+            Some(naive) => naive.await.map(Some),
+            None => Ok(None),
+        }
     };
+    let runs = async { tokio::join!(naive, front, progress(start, &tallies)) };
     let (naive, front, ()) = tokio::select! {
         ends = runs => ends,
         never = lateness(start, &mut late) => match never {},
@@ -168,8 +207,7 @@ async fn show(args: &Args) -> anyhow::Result<Report> {
             "this machine was busy and kept the run waiting for up to {late:.1?}: believe nothing"
         );
     }
-    let (kind, late_s) = (args.kind.name(), late.as_secs_f64());
-    Ok(Report { kind, seed: args.seed, late_s, naive, front })
+    Ok(Report { kind, seed: args.seed, late_s: late.as_secs_f64(), naive, front })
 }
 
 /// Notes how late timers fire, for ever.
@@ -183,120 +221,10 @@ async fn lateness(start: Instant, longest: &mut Duration) -> Infallible {
     }
 }
 
-fn plan(kind: Kind) -> anyhow::Result<Plan> {
-    let plans = file::parse(file::DEMO)?;
-    plans.into_iter().find(|plan| plan.name == kind.name()).context("no such scenario")
-}
-
-/// One service, its callers, and perhaps a gateway between them.
-struct World {
-    service: Scripted,
-    gateway: Option<Running>,
-    tally: Arc<Tally>,
-}
-
-impl World {
-    async fn new(
-        scenario: &Scenario,
-        args: &Args,
-        fronted: bool,
-        start: Instant,
-    ) -> anyhow::Result<Self> {
-        let shape = Shape {
-            workers: scenario.service.workers as usize,
-            service: scenario.service.time.clone(),
-            sharing: args.service,
-            seed: args.seed,
-        };
-        let service = Scripted::start(shape).await.context("cannot start the service")?;
-        let tally = Arc::new(Tally::since(start));
-        service.count_into(Arc::clone(&tally));
-        let gateway = if fronted {
-            let target: Target = format!("http://{}", service.addr()).parse()?;
-            Some(gateway::start(Config::local(target))?)
-        } else {
-            None
-        };
-        Ok(Self { service, gateway, tally })
-    }
-
-    async fn run(&self, scenario: &Scenario, outage: Outage, seed: u64) -> anyhow::Result<Side> {
-        let target = self.gateway.as_ref().map_or(self.service.addr(), Running::addr);
-        let callers =
-            Callers { rate: scenario.load, patience: scenario.patience, ..Callers::naive(target) };
-        let start = self.tally.start();
-        let mends = scenario.outage.at + scenario.outage.length;
-        let end = mends + scenario.watch;
-        sleep_until(start).await;
-        let mut rng = Rng::stream(seed, 0, PURPOSE_ARRIVALS); // the simulator's own users
-        let load = callers.run(end, Arc::clone(&self.tally), move || rng.unit());
-        let trouble = async {
-            sleep_until(start + scenario.outage.at).await;
-            self.service.begin(outage);
-            sleep_until(start + mends).await;
-            self.service.end();
-        };
-        let mut watch = Watch::default();
-        let watching = async {
-            for second in 1..end.as_secs() {
-                sleep_until(start + Duration::from_secs(second)).await;
-                watch.look(self.service.ledger(), scenario.service.workers);
-            }
-        };
-        let _ = timeout_at(start + end, async { tokio::join!(load, trouble, watching) }).await;
-        let ledger = self.service.ledger();
-        watch.look(ledger, scenario.service.workers);
-        ensure!(
-            self.tally.unsent() == 0,
-            "this machine ran out of sockets ({} attempts): nothing can be said of the service",
-            self.tally.unsent()
-        );
-        let timing = Timing {
-            outage_at: scenario.outage.at.as_secs() as usize,
-            outage_len: scenario.outage.length.as_secs() as usize,
-            end: end.as_secs() as usize,
-        };
-        let capacity = scenario.service.capacity();
-        // Inside Quell nobody looks: what is known is what the callers and the service's ledger counted.
-        let mut seen = Observed::default();
-        seen.timeline = watch.timeline;
-        let mut summary = Summary::of(&self.tally.series(), timing, capacity, ledger.work(), &seen);
-        if self.gateway.is_none() {
-            // Nobody stands between: it is the callers who send more than their users asked for.
-            summary.amplification = summary.attempts_per_user;
-            for phase in &mut summary.phases {
-                phase.amplification = phase.attempts_per_user;
-            }
-        }
-        let [before, during, after] = summary.phases.map(Part::from);
-        Ok(Side { figures: Figures::from(&summary), before, during, after })
-    }
-}
-
-/// The service's books, second by second.
-#[derive(Default)]
-struct Watch {
-    timeline: Timeline,
-    before: Work,
-}
-
-impl Watch {
-    fn look(&mut self, ledger: Ledger, workers: u32) {
-        let crowd = ledger.in_service.saturating_sub(workers.into()); // of a service that is shared
-        self.timeline.push(Moment {
-            backlog: ledger.in_queue + crowd,
-            served: ledger.served - self.before.served,
-            wasted: ledger.wasted - self.before.wasted,
-            ..Moment::default()
-        });
-        self.before = ledger.work();
-    }
-}
-
-/// Says once a second how both sides fare.
-async fn progress(scenario: &Scenario, start: Instant, direct: &Tally, fronted: &Tally) {
-    let (at, length) = (scenario.outage.at.as_secs(), scenario.outage.length.as_secs());
-    let end = at + length + scenario.watch.as_secs();
+/// Says once a second how all sides fare.
+async fn progress(start: Instant, sides: &[(&str, Arc<Tally>)]) {
+    let Some(timing) = sides.first().map(|(_, tally)| tally.timing()) else { return };
+    let end = timing.end;
     let terminal = std::io::stderr().is_terminal();
     sleep_until(start).await;
     let mut ticks = interval(Duration::from_secs(1));
@@ -304,16 +232,15 @@ async fn progress(scenario: &Scenario, start: Instant, direct: &Tally, fronted: 
     for second in 1..=end {
         ticks.tick().await;
         let phase = match second {
-            _ if second <= at => "warm-up",
-            _ if second <= at + length => "outage ",
+            _ if second <= timing.outage_at => "warm-up",
+            _ if second <= timing.outage_end() => "outage ",
             _ => "after  ",
         };
-        let good = |tally: &Tally| tally.series().at(Count::Good, second as usize - 1);
-        let line = format!(
-            "{second:>3} of {end} s  {phase}  served: naive {:>3}/s, behind Quell {:>3}/s",
-            good(direct),
-            good(fronted)
-        );
+        let served = sides.iter().map(|(name, tally)| {
+            format!("{name} {:>3}/s", tally.series().at(Count::Good, second - 1))
+        });
+        let served = served.collect::<Vec<_>>().join(", ");
+        let line = format!("{second:>3} of {end} s  {phase}  served: {}", served.trim_start());
         if terminal {
             eprint!("\r\x1b[K{line}");
             let _ = std::io::stderr().flush();

@@ -95,7 +95,8 @@ impl Series {
         short <= (achievable * (1.0 - ENOUGH)).max(CHANCE * achievable.sqrt())
     }
 
-    pub(super) fn goodput(&self, seconds: Range<usize>, capacity: f64) -> f64 {
+    /// The share of what was achievable over these seconds that users got, from 0 to 1.
+    pub fn goodput(&self, seconds: Range<usize>, capacity: f64) -> f64 {
         let seconds = seconds.start * TENTHS..seconds.end * TENTHS;
         let achievable = self.achievable(seconds.clone(), capacity);
         share(self.tenths(Count::Good, seconds) as f64, achievable).min(1.0)

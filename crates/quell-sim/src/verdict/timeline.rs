@@ -107,7 +107,7 @@ pub struct Observed {
 
 impl Observed {
     /// A user who first asked so long after the run's start got a good answer so long later.
-    pub(crate) fn answered(&mut self, timing: Timing, since: Duration, took: Duration) {
+    pub fn answered(&mut self, timing: Timing, since: Duration, took: Duration) {
         let second = since.as_secs() as usize;
         let phase = match second {
             _ if second < timing.outage_at => 0,

@@ -14,6 +14,7 @@ use quell_sim::{PURPOSE_SERVICE, PURPOSE_TROUBLE, scenario};
 ///
 /// assert_eq!("sharing".parse(), Ok(Sharing::Equal));
 /// assert_eq!("degrading=0.5".parse(), Ok(Sharing::Degrading(0.5)));
+/// assert_eq!(Sharing::of(Sharing::Degrading(0.5).shared()), Sharing::Degrading(0.5));
 /// assert!("lifo".parse::<Sharing>().unwrap_err().contains("write fifo"));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -45,6 +46,15 @@ impl Sharing {
             Self::Fifo => None,
             Self::Equal => Some(scenario::Sharing { loss: 0.0 }),
             Self::Degrading(loss) => Some(scenario::Sharing { loss }),
+        }
+    }
+
+    /// As a simulated service shares its workers.
+    pub fn of(shared: Option<scenario::Sharing>) -> Self {
+        match shared {
+            None => Self::Fifo,
+            Some(scenario::Sharing { loss: 0.0 }) => Self::Equal,
+            Some(scenario::Sharing { loss }) => Self::Degrading(loss),
         }
     }
 
