@@ -6,11 +6,16 @@
 //! **How.** `cargo xtask <command>`. A command is one module with a `run`; adding one takes its `mod` line, a
 //! variant of [`Command`] and an arm in [`run`]. A step of `ci` is one line in `ci::STEPS`.
 
+mod arena;
 mod bench;
 mod ci;
 mod deny;
 mod figure;
+mod folder;
 mod metadata;
+mod process;
+mod program;
+mod runs;
 mod test;
 mod tidy;
 mod twin;
@@ -36,6 +41,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run the arena's worlds on real sockets, beside Envoy and HAProxy
+    Arena(arena::Args),
     /// Measure what a decision and a proxied request cost
     Bench(bench::Args),
     /// Run every check in order and print what each took
@@ -63,6 +70,7 @@ fn main() -> ExitCode {
 
 fn run(workspace: &Workspace, command: Command) -> anyhow::Result<()> {
     match command {
+        Command::Arena(args) => arena::run(workspace, &args),
         Command::Bench(args) => bench::run(workspace, &args),
         Command::Ci(args) => ci::run(workspace, &args),
         Command::Deny => deny::run(workspace),

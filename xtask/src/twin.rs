@@ -10,13 +10,14 @@
 //! a window and is not what is measured: such a run is repeated, up to three times in all. It reports and exits with 0;
 //! `--gate` repeats runs that broke a promise (verdict, recovery, amplification) instead, and fails if one stays broken.
 
-use std::{path::Path, process::Command, thread};
+use std::{path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use crate::{
     figure::{self, Figure},
+    runs::{self, LATE, TRIES, ask},
     workspace::Workspace,
 };
 
@@ -53,14 +54,11 @@ impl Args {
 const PROMISES: [&str; 3] = [".verdict", ".recovery_promise", ".amplification_promise"];
 /// And of the one that says whether the machine let it be measured.
 const DISTURBED: [&str; 1] = [".late"];
-const TRIES: u32 = 3;
 
 /// The scenarios of the demo: a storm in three kinds, ten times slower, and a part of it slower.
 const KINDS: [&str; 5] = ["stall", "hole", "fail", "slow", "partial"];
 /// Two thirds of one core, as CI builds it.
 const AT_ONCE: usize = 2;
-/// A machine that keeps a run waiting longer than this is what was measured, in seconds.
-const LATE: f64 = 0.1;
 /// How far shares may differ that are near 0.
 const POINTS: f64 = 0.01;
 
@@ -101,19 +99,7 @@ struct SimulatedRun {
 }
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
-    let profile = if args.dev { "dev" } else { "release" };
-    workspace.run(&mut workspace.cargo([
-        // As the tests are built, so that nothing is built twice.
-        "build",
-        "--workspace",
-        "--all-features",
-        "--bin",
-        "quell",
-        "--profile",
-        profile,
-    ]))?;
-    let folder = if args.dev { "debug" } else { "release" };
-    let quell = workspace.path(&format!("target/{folder}/quell"));
+    let quell = runs::build(workspace, args.dev)?;
     let seed = args.seed.to_string();
     let simulated: Simulated =
         ask(workspace, Command::new(&quell).args(["sim", "demo", "--json", "--seed", &seed]))?;
@@ -123,7 +109,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let mut figures = Vec::new();
     for kinds in kinds.chunks(args.at_once.max(1)) {
         eprintln!("{}: 50 s on real sockets", kinds.join(", "));
-        for (kind, seen) in kinds.iter().zip(all(kinds, measure)) {
+        for (kind, seen) in kinds.iter().zip(runs::all(kinds, measure)) {
             let mut seen = seen?;
             for again in 2..=TRIES {
                 let spoilt = missed(&seen, if args.gate { &PROMISES } else { &DISTURBED });
@@ -142,16 +128,6 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         bail!("not as promised: {}", broken.join(", "));
     }
     Ok(())
-}
-
-/// What comes of each, all at once.
-fn all<T: Sync, R: Send>(of: &[T], does: impl Fn(&T) -> Result<R> + Sync) -> Vec<Result<R>> {
-    let does = &does;
-    thread::scope(|scope| {
-        let threads: Vec<_> = of.iter().map(|one| scope.spawn(move || does(one))).collect();
-        let ends = threads.into_iter().map(|thread| thread.join());
-        ends.map(|end| end.unwrap_or_else(|_| bail!("the run panicked"))).collect()
-    })
 }
 
 /// Those of these figures that missed their goal. How close the twins are is reported and no promise.
@@ -185,16 +161,6 @@ fn measure(
         figures.extend(compare(&name, real, simulated, verdict));
     }
     Ok(figures)
-}
-
-/// Runs a program for its JSON. Its exit code speaks of the outcome, not of whether it could be measured.
-fn ask<T: serde::de::DeserializeOwned>(workspace: &Workspace, command: &mut Command) -> Result<T> {
-    let output = command
-        .current_dir(workspace.path(""))
-        .stderr(std::process::Stdio::inherit())
-        .output()
-        .with_context(|| format!("cannot run {command:?}"))?;
-    serde_json::from_slice(&output.stdout).with_context(|| format!("{command:?} gave no figures"))
 }
 
 /// What Quell in front of a service promises, whatever the simulator says.
@@ -296,12 +262,5 @@ mod tests {
     fn promises_are_kept_by_real_sockets_alone() {
         assert_eq!(met(promises("a", &seen("healed", Some(1.1), 1.2, 1.0))), [false; 2]);
         assert_eq!(met(promises("a", &seen("metastable", None, 1.1, 0.0))), [false, true]);
-    }
-
-    #[test]
-    fn whatever_runs_at_once_ends_in_its_own_place() {
-        let ends = all(&[1, 2, 3], |i| if *i == 2 { bail!("two") } else { Ok(i * 10) });
-        let ends: Vec<_> = ends.into_iter().map(Result::ok).collect();
-        assert_eq!(ends, [Some(10), None, Some(30)]);
     }
 }

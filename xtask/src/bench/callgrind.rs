@@ -11,7 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::program;
+use crate::program;
 
 /// Iterations of the two runs.
 const FEW: u32 = 1_000;

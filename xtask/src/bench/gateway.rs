@@ -6,13 +6,18 @@
 //! **How.** The service and the load share one core, the proxy under test has the other. The proxies take turns, so that
 //! a noisy minute disturbs both, and the median of the turns counts.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
-use super::{load, nginx, process, process::Process};
-use crate::{figure::Figure, workspace::Workspace};
+use super::{load, nginx};
+use crate::{
+    figure::Figure,
+    folder::Folder,
+    process::{self, Process},
+    runs,
+    workspace::Workspace,
+};
 
 /// Where the service and the load run.
 const LOAD_CORE: usize = 0;
@@ -59,17 +64,9 @@ pub(super) fn measure(workspace: &Workspace) -> Result<Vec<Figure>> {
 }
 
 fn gateway(quell: &Path, origin: u16, port: u16, admin: u16) -> Result<Process> {
-    let mut command = Command::new(quell);
-    command.args([
-        "gateway",
-        "--cores",
-        "1",
-        "--to",
-        &format!("http://{}", process::local(origin)),
-    ]);
-    command.args(["--listen", &process::local(port).to_string()]);
-    command.args(["--admin", &process::local(admin).to_string()]);
-    Process::start("quell gateway", PROXY_CORE, &command, port)
+    let mut command = runs::gateway(quell, origin, port, admin);
+    command.args(["--cores", "1"]);
+    Process::start("quell gateway", &process::pinned(PROXY_CORE, &command)?, port)
 }
 
 fn turn(name: &str, proxy: &Process, port: u16) -> Result<Turn> {
@@ -125,24 +122,6 @@ fn median(turns: &[Turn], pick: fn(&Turn) -> f64) -> f64 {
     let mut values: Vec<_> = turns.iter().map(pick).collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
-}
-
-/// A folder that goes when it is dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("quell-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&path)
-            .with_context(|| format!("cannot make the folder {}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0); // what is left is in the system's temporary folder
-    }
 }
 
 #[cfg(test)]

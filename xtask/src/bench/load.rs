@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{process, program};
+use crate::{process, program};
 
 const CONNECTIONS: u32 = 64;
 

@@ -13,8 +13,6 @@ mod gateway;
 mod load;
 mod nginx;
 mod peers;
-mod process;
-mod program;
 mod sim;
 
 use anyhow::Result;

@@ -8,7 +8,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::{process::Process, program};
+use crate::{
+    process::{Process, pinned},
+    program,
+};
 
 /// The service: answers at once, and keeps connections.
 pub(super) fn origin(folder: &Path, core: usize, port: u16) -> Result<Process> {
@@ -64,5 +67,5 @@ fn start(
     std::fs::write(&config, text).with_context(|| format!("cannot write {}", config.display()))?;
     let mut nginx = Command::new(program::find("nginx", "nginx")?);
     nginx.arg("-p").arg(folder).args(["-e", "stderr", "-c"]).arg(&config);
-    Process::start(name, core, &nginx, port)
+    Process::start(name, &pinned(core, &nginx)?, port)
 }

@@ -1,7 +1,8 @@
 //! A server that lives as long as its measurement, and what it used of the processor.
 //!
-//! **Why.** A benchmark that fails halfway must not leave a server behind, and one that sleeps until "it must be up by
-//! now" is wrong on a busy machine. So the child dies with its guard, and its port is asked instead of the clock.
+//! **Why.** A measurement that fails halfway must not leave a server behind, and one that sleeps until "it must be up by
+//! now" is wrong on a busy machine. So the child dies with its guard, and its port is asked instead of the clock. Nobody
+//! drops a guard when this process is killed: then the kernel ends the child.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -9,28 +10,34 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::program;
+use crate::program;
 
 /// How long a server may take to listen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// See the [module](self).
-pub(super) struct Process {
+pub(crate) struct Process {
     name: &'static str,
     child: Child,
 }
 
 impl Process {
-    /// Starts it on one core and waits until it accepts connections at `port`.
-    pub(super) fn start(
+    /// Starts it and waits until it accepts connections at `port`. It belongs to the thread that starts it.
+    pub(crate) fn start(name: &'static str, command: &Command, port: u16) -> Result<Self> {
+        Self::start_quietly(name, command, port, Stdio::inherit())
+    }
+
+    /// The same; what it complains of goes there.
+    pub(crate) fn start_quietly(
         name: &'static str,
-        core: usize,
         command: &Command,
         port: u16,
+        complaints: impl Into<Stdio>,
     ) -> Result<Self> {
-        let child = pinned(core, command)?
+        let child = tied(command)?
             .stdin(Stdio::null())
             .stdout(Stdio::null())
+            .stderr(complaints)
             .spawn()
             .with_context(|| format!("cannot start {name}"))?;
         let mut process = Self { name, child };
@@ -39,7 +46,7 @@ impl Process {
     }
 
     /// Seconds of processor time used so far, by all its threads.
-    pub(super) fn cpu(&self) -> Result<f64> {
+    pub(crate) fn cpu(&self) -> Result<f64> {
         let path = format!("/proc/{}/stat", self.child.id());
         let stat = std::fs::read_to_string(&path)
             .with_context(|| format!("{} is gone: {path} cannot be read", self.name))?;
@@ -69,19 +76,26 @@ impl Drop for Process {
     }
 }
 
+/// The same command, which the kernel ends when the thread that started it is gone, however that came.
+pub(crate) fn tied(command: &Command) -> Result<Command> {
+    let mut setpriv = Command::new(program::find("setpriv", "util-linux")?);
+    setpriv.args(["--pdeathsig", "KILL"]).arg(command.get_program()).args(command.get_args());
+    Ok(setpriv)
+}
+
 /// The same command, on one core only.
-pub(super) fn pinned(core: usize, command: &Command) -> Result<Command> {
+pub(crate) fn pinned(core: usize, command: &Command) -> Result<Command> {
     let mut taskset = Command::new(program::find("taskset", "util-linux")?);
     taskset.args(["-c", &core.to_string()]).arg(command.get_program()).args(command.get_args());
     Ok(taskset)
 }
 
-pub(super) fn local(port: u16) -> SocketAddr {
+pub(crate) fn local(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
 }
 
 /// Ports that nobody listens at, each a different one.
-pub(super) fn free_ports<const N: usize>() -> Result<[u16; N]> {
+pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     let mut held = Vec::new();
     let mut ports = [0; N];
     for port in &mut ports {
@@ -134,7 +148,7 @@ mod tests {
     #[test]
     fn a_server_that_ends_before_it_listens_is_told_by_name() {
         let [port] = free_ports().unwrap();
-        let error = Process::start("false", 0, &Command::new("false"), port).err().unwrap();
+        let error = Process::start("false", &Command::new("false"), port).err().unwrap();
         assert!(error.to_string().starts_with("false ended before it listened"), "{error}");
     }
 }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 const SERVERS: &str = "/usr/sbin";
 
 /// Where `name` is; installs Debian's `package` if it is nowhere and we are root.
-pub(super) fn find(name: &str, package: &str) -> Result<PathBuf> {
+pub(crate) fn find(name: &str, package: &str) -> Result<PathBuf> {
     if let Some(path) = look(name) {
         return Ok(path);
     }
@@ -22,7 +22,8 @@ pub(super) fn find(name: &str, package: &str) -> Result<PathBuf> {
     look(name).with_context(|| format!("the package {package} brought no {name}"))
 }
 
-fn look(name: &str) -> Option<PathBuf> {
+/// Where `name` is, if it is anywhere.
+pub(crate) fn look(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain([PathBuf::from(SERVERS)]);
     folders.map(|folder| folder.join(name)).find(|path| path.is_file())
