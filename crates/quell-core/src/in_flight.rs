@@ -5,26 +5,31 @@
 //! knows the right number, and a wrong one written by hand never heals or refuses healthy traffic, so
 //! the limit is told neither the upstream's capacity, nor its service time, nor how long callers wait.
 //!
-//! **How.** `limit = clamp(min(rate · T/2, 8 · rate · base), 8, ceiling)`. Served replies fill buckets that
-//! close at half a second *and* twenty replies (fewer make the estimate far too high at low traffic); over
-//! the last ten seconds of buckets, `rate` is the highest bucket's replies per second and `base` the
-//! lowest bucket's mean time to the response head. `T` is the callers' [patience](crate::patience), never
-//! under three times `base` nor under 50 ms. Time in which nothing is served does not pass: a limit that decays during an
-//! outage would delay the recovery by minutes.
+//! **How.** An adaptive limit is found (`finder.rs`) by what answers take and how that changes with how many are under way; it is
+//! never more than `rate · T/2`, as work that outlasts its callers is for nobody. `rate` is the upstream's [best of
+//! late](crate::pace). `T` is the callers' [patience](crate::patience), never under three times the upstream's base nor
+//! under 50 ms.
 //!
 //! ```
 //! use core::time::Duration;
-//! use quell_core::{Time, in_flight::{InFlight, Limit}};
+//! use quell_core::{Time, in_flight::{InFlight, Limit, Load}};
 //!
 //! let mut limit = InFlight::new(Limit::Adaptive { ceiling: 4096 }, Duration::from_secs(5))?;
-//! for i in 0..2_000 {
-//!     limit.served(Time::ZERO + Duration::from_millis(i), Duration::from_millis(20));
+//! for i in 0..10_000 {
+//!     let at = Time::ZERO + Duration::from_millis(i);
+//!     limit.served(at + Duration::from_millis(20), at, Load { under_way: 20, queued: false });
 //! }
-//! assert!((159..=170).contains(&limit.limit())); // 8 × 1,000/s × 20 ms
+//! assert!((20..=30).contains(&limit.limit()), "1,000/s × 20 ms, and a little room");
 //! # Ok::<_, quell_core::in_flight::Invalid>(())
 //! ```
 
+mod finder;
+mod interval;
+mod logs;
+
 use core::time::Duration;
+
+use finder::Finder;
 
 use crate::{
     Time,
@@ -33,13 +38,16 @@ use crate::{
     time::nanos,
 };
 
-/// The least that may be under way, and all that may be when callers leave and nothing is known.
-const LEAST: u32 = 8;
+/// The least that may be under way.
+const LEAST: f64 = 4.0;
+/// No ceiling is lower.
+const LEAST_CEILING: u32 = 8;
 /// The least patience that is believed, and the least while nothing is known of the service.
 const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 const UNKNOWN_PATIENCE: Duration = Duration::from_millis(250);
 /// What may be under way while nothing is known and nobody complains.
-const UNKNOWN: u32 = 512;
+const UNKNOWN: u32 = 1024;
+
 /// An in-flight limit as written in a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
@@ -67,6 +75,15 @@ pub enum Invalid {
     Ceiling(u32),
 }
 
+/// How busy an upstream is when an attempt ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// How many are under way, itself included.
+    pub under_way: u32,
+    /// Whether somebody waits for a slot.
+    pub queued: bool,
+}
+
 /// See the [module](self).
 #[derive(Debug)]
 pub struct InFlight {
@@ -79,6 +96,7 @@ pub struct InFlight {
     /// The same, as every answer is compared with it.
     patience_nanos: u64,
     pace: Pace,
+    finder: Finder,
 }
 
 impl InFlight {
@@ -86,7 +104,7 @@ impl InFlight {
     pub fn new(kind: Limit, per_try: Duration) -> Result<Self, Invalid> {
         let limit = match kind {
             Limit::Fixed(0) => return Err(Invalid::Fixed),
-            Limit::Adaptive { ceiling } if ceiling < LEAST => {
+            Limit::Adaptive { ceiling } if ceiling < LEAST_CEILING => {
                 return Err(Invalid::Ceiling(ceiling));
             }
             Limit::Off => u32::MAX,
@@ -101,13 +119,17 @@ impl InFlight {
             patience: per_try,
             patience_nanos: nanos(per_try),
             pace: Pace::default(),
+            finder: Finder::default(),
         })
     }
 
-    /// Takes on the kind and timeout of one just made and keeps all that was learned: patience, rate and base are watched
-    /// under every kind. What is under way beyond the new limit drains.
+    /// Takes on the kind and timeout of one just made and keeps all that was learned: patience and pace, which are watched
+    /// under every kind, and the limit that was found. What is under way beyond the new limit drains.
     pub fn adopt(&mut self, fresh: &Self) {
         (self.kind, self.limit, self.per_try) = (fresh.kind, fresh.limit, fresh.per_try);
+        if let Limit::Adaptive { ceiling } = self.kind {
+            self.follow(ceiling);
+        }
         self.decide();
     }
 
@@ -140,14 +162,41 @@ impl InFlight {
         now.nanos_since(since) > self.patience_nanos
     }
 
-    /// The upstream did its work: `took` passed until its response head. True if that moved the estimates.
+    /// The upstream did its work on what was sent at that instant. True if that moved the limit.
     #[inline]
-    pub fn served(&mut self, now: Time, took: Duration) -> bool {
-        let moved = self.pace.served(now, took);
-        if moved {
+    pub fn served(&mut self, now: Time, sent_at: Time, load: Load) -> bool {
+        if self.pace.served(now, now.since(sent_at)) {
             self.decide();
         }
-        moved
+        let Limit::Adaptive { ceiling } = self.kind else { return false };
+        self.finder.answered(now, sent_at, load) && self.follow(ceiling)
+    }
+
+    /// Nobody waits any more for what was sent at that instant. True if that moved the limit.
+    #[cold]
+    pub fn left(&mut self, now: Time, sent_at: Time, load: Load) -> bool {
+        let Limit::Adaptive { ceiling } = self.kind else { return false };
+        self.finder.left(now, sent_at, load);
+        self.follow(ceiling)
+    }
+
+    /// When to [look again](InFlight::look) although nothing is answered; mostly never.
+    pub fn looks_at(&self) -> Time {
+        self.finder.looks_at()
+    }
+
+    /// Does what is due. True if that moved the limit.
+    pub fn look(&mut self, now: Time) -> bool {
+        let Limit::Adaptive { ceiling } = self.kind else { return false };
+        self.finder.wake(now);
+        self.follow(ceiling)
+    }
+
+    /// Takes on the limit that was found. True if it is another one.
+    #[inline]
+    fn follow(&mut self, ceiling: u32) -> bool {
+        let found = self.finder.limit().min(ceiling);
+        core::mem::replace(&mut self.limit, found) != found
     }
 
     /// A caller left at this age without an answer, or took one at this age that was later than expected.
@@ -166,157 +215,14 @@ impl InFlight {
             .map_or(UNKNOWN_PATIENCE, |known| (known.base * 3).max(LEAST_PATIENCE));
         self.patience = waits.max(least);
         self.patience_nanos = nanos(self.patience);
-        let Limit::Adaptive { ceiling } = self.kind else { return };
-        self.limit = match (self.pace.known(), self.left.learned()) {
-            (Some(Known { rate, base }), _) => {
-                let patient = rate * self.patience.as_secs_f64() / 2.0;
-                let crowded = 8.0 * rate * base.as_secs_f64();
-                (patient.min(crowded) as u32).clamp(LEAST, ceiling)
-            }
-            (None, Some(_)) => LEAST,
-            (None, None) => UNKNOWN.min(ceiling),
-        };
+        if let Some(Known { rate, .. }) = self.pace.known() {
+            let ceiling =
+                if let Limit::Adaptive { ceiling } = self.kind { ceiling } else { u32::MAX };
+            self.finder.bounds(rate, self.patience, ceiling);
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PER_TRY: Duration = Duration::from_secs(5);
-
-    fn adaptive() -> InFlight {
-        InFlight::new(Limit::Adaptive { ceiling: 4096 }, PER_TRY).unwrap()
-    }
-
-    fn at(ms: u64) -> Time {
-        Time::ZERO + Duration::from_millis(ms)
-    }
-
-    /// Serves `rate` per second from `from` to `to` (ms), `took` (ms) each.
-    fn serve(limit: &mut InFlight, from: u64, to: u64, rate: u64, took: u64) {
-        for i in 0..(to - from) * rate / 1_000 {
-            limit.served(at(from + i * 1_000 / rate), Duration::from_millis(took));
-        }
-    }
-
-    fn leave(limit: &mut InFlight, times: u32, age: u64) {
-        for _ in 0..times {
-            limit.learn_patience(Duration::from_millis(age));
-        }
-    }
-
-    /// P6.
-    #[test]
-    fn the_limit_follows_the_callers_patience_and_not_the_proxys_timeout() {
-        let mut limit = adaptive();
-        serve(&mut limit, 0, 5_000, 300, 100);
-        assert!((235..=250).contains(&limit.limit()), "8 × 300/s × 0.1 s, got {}", limit.limit());
-        leave(&mut limit, 20, 1_000);
-        assert!((145..=155).contains(&limit.limit()), "300/s × 1 s / 2, got {}", limit.limit());
-    }
-
-    /// P8.
-    #[test]
-    fn the_limit_does_not_decay_while_nothing_is_served() {
-        let mut limit = adaptive();
-        serve(&mut limit, 0, 20_000, 300, 100);
-        let before = limit.limit();
-        let after_outage = 20_000 + 1_800_000;
-        let lowest = (0..30_000).map(|i| {
-            limit.served(at(after_outage + i * 10 / 3), Duration::from_millis(100));
-            limit.limit()
-        });
-        let lowest = lowest.min().unwrap();
-        assert!(lowest + 10 >= before, "{before}, then as low as {lowest}");
-    }
-
-    /// P10, second half: patience never goes below three service times.
-    #[test]
-    fn health_checks_that_hang_up_do_not_throttle_a_healthy_service() {
-        let mut limit = adaptive();
-        serve(&mut limit, 0, 5_000, 300, 100);
-        leave(&mut limit, 200, 5);
-        assert_eq!(limit.patience(), Duration::from_millis(300));
-        assert!(limit.limit() >= 43, "got {}", limit.limit());
-    }
-
-    /// P11, first half.
-    #[test]
-    fn with_nothing_learned_and_callers_leaving_only_a_few_are_under_way() {
-        let mut limit = adaptive();
-        assert_eq!(limit.limit(), UNKNOWN);
-        leave(&mut limit, 20, 1_000);
-        assert_eq!(limit.limit(), LEAST);
-        serve(&mut limit, 10_000, 12_000, 80, 100);
-        assert!(limit.limit() > LEAST);
-    }
-
-    #[test]
-    fn hasty_callers_do_not_bring_patience_to_nothing() {
-        let mut limit = adaptive();
-        leave(&mut limit, 200, 0);
-        assert_eq!(limit.patience(), UNKNOWN_PATIENCE);
-        serve(&mut limit, 0, 5_000, 300, 1);
-        assert_eq!(limit.patience(), LEAST_PATIENCE);
-    }
-
-    #[test]
-    fn an_upstream_that_becomes_slower_but_larger_is_let_through_within_the_memory() {
-        let mut limit = adaptive();
-        serve(&mut limit, 0, 10_000, 300, 100);
-        serve(&mut limit, 10_000, 21_500, 300, 2_000);
-        assert!(limit.limit() >= 600, "in flight at 300/s × 2 s, got {}", limit.limit());
-    }
-
-    #[test]
-    fn fixed_and_off_learn_nothing() {
-        for (kind, expected) in [(Limit::Fixed(7), 7), (Limit::Off, u32::MAX)] {
-            let mut limit = InFlight::new(kind, PER_TRY).unwrap();
-            serve(&mut limit, 0, 5_000, 300, 100);
-            leave(&mut limit, 200, 5);
-            assert_eq!(limit.limit(), expected);
-        }
-    }
-
-    /// X9.
-    #[test]
-    fn a_reload_keeps_what_was_learned_and_the_new_bounds_apply_at_once() {
-        let mut limit = adaptive();
-        serve(&mut limit, 0, 5_000, 300, 100);
-        leave(&mut limit, 20, 1_000);
-        let (found, known, patience) = (limit.limit(), limit.known(), limit.patience());
-        let mut reload = |kind, per_try| {
-            limit.adopt(&InFlight::new(kind, per_try).unwrap());
-            assert_eq!(limit.known(), known);
-            (limit.limit(), limit.patience())
-        };
-        assert_eq!(reload(Limit::Adaptive { ceiling: 4096 }, PER_TRY), (found, patience));
-        assert_eq!(reload(Limit::Adaptive { ceiling: 20 }, PER_TRY), (20, patience));
-        assert_eq!(reload(Limit::Fixed(3), PER_TRY), (3, patience));
-        assert_eq!(reload(Limit::Off, PER_TRY), (u32::MAX, patience));
-        let hasty = Duration::from_millis(400);
-        assert_eq!(reload(Limit::Off, hasty), (u32::MAX, hasty), "nobody waits for longer");
-        assert_eq!(reload(Limit::Adaptive { ceiling: 4096 }, PER_TRY), (found, patience));
-    }
-
-    /// An answer that comes later than anybody was believed to wait, and not one at that very age, is late.
-    #[test]
-    fn an_answer_is_late_when_it_is_older_than_patience() {
-        let mut limit = adaptive();
-        for _ in 0..20 {
-            limit.learn_patience(Duration::from_millis(400));
-        }
-        assert_eq!(limit.patience(), Duration::from_millis(400));
-        let is_late = |age: u64| limit.is_late(at(10_000 + age), at(10_000));
-        assert_eq!([399, 400, 401, 5_000].map(is_late), [false, false, true, true]);
-    }
-
-    #[test]
-    fn nonsense_is_refused_with_the_field_and_the_fix() {
-        for kind in [Limit::Fixed(0), Limit::Adaptive { ceiling: 7 }] {
-            let message = InFlight::new(kind, PER_TRY).unwrap_err().to_string();
-            assert!(message.starts_with("in_flight.") && message.contains("write"), "{message}");
-        }
-    }
-}
+#[path = "in_flight_tests.rs"]
+mod tests;

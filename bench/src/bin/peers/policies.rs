@@ -15,7 +15,7 @@ use quell::core::{
     breaker::{self, Breaker},
     budget::{Budget, tokens},
     endpoints::Endpoints,
-    in_flight::{InFlight, Limit},
+    in_flight::{InFlight, Limit, Load},
     limiter::{Limiter, Spec},
     spec::{PolicySpec, UpstreamSpec},
 };
@@ -83,7 +83,7 @@ pub(crate) fn in_flight() -> Result<impl Work> {
         };
         let Some(sent_at) = black_box(sent_at) else { return false };
         let ((limit, slots), now) = (&mut *slots.lock(), clock.now());
-        limit.served(now, now.since(sent_at));
+        limit.served(now, sent_at, Load { under_way: 1, queued: false });
         slots.done(0);
         true
     }))

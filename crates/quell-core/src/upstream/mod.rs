@@ -43,7 +43,7 @@ use crate::{
     budget::{self, Purse, Receipt, purse::Child},
     endpoints::Endpoints,
     event::{Event, Events},
-    in_flight::InFlight,
+    in_flight::{InFlight, Load},
     keyed::Seat,
     latency::Latency,
     lease::Planner,
@@ -191,6 +191,9 @@ impl Upstream {
         match how {
             Release::Done | Release::Unsent => self.endpoints.done(permit.endpoint),
             Release::Ghost => {
+                if self.in_flight.left(now, permit.pass.sent_at(), self.load()) {
+                    self.note_limit();
+                }
                 self.endpoints.ghost_in(permit.endpoint, permit.number, permit.pool);
             }
         }
@@ -211,7 +214,6 @@ impl Upstream {
     /// A caller who came at `since` left before the response head, wherever its call stood: once per call.
     pub fn gave_up(&mut self, now: Time, since: Time) {
         self.in_flight.learn_patience(now.since(since));
-        self.note_limit();
     }
 
     /// Does what is due and answers when to call again: needed only while somebody queues.
@@ -402,12 +404,18 @@ impl Upstream {
     /// The upstream did its work, whatever came of it.
     #[inline]
     fn served(&mut self, now: Time, permit: &Permit) {
-        if self.in_flight.served(now, now.since(permit.pass.sent_at())) {
+        if self.in_flight.served(now, permit.pass.sent_at(), self.load()) {
             self.note_limit();
         }
         if self.in_flight.is_late(now, permit.since) {
             self.gave_up(now, permit.since); // a late answer that was still taken teaches the same
         }
+    }
+
+    /// How busy it is while an attempt has not given its slot back yet.
+    #[inline]
+    fn load(&self) -> Load {
+        Load { under_way: self.endpoints.under_way(), queued: !self.queue.is_empty() }
     }
 
     /// Where an attempt may go now, if anywhere.

@@ -202,7 +202,10 @@ fn what_a_reload_changed_is_told_once() {
     }
     let told: Vec<_> = core::iter::from_fn(|| upstream.next_event()).collect();
     assert!(
-        matches!(told[..], [Event::BreakerOpened { .. }, Event::LimitMoved { from: 512, to: 100 }]),
+        matches!(
+            told[..],
+            [Event::BreakerOpened { .. }, Event::LimitMoved { from: 1024, to: 100 }]
+        ),
         "{told:?}"
     );
 }

@@ -398,14 +398,12 @@ fn late_answers_that_were_still_taken_teach_patience() {
 #[test]
 fn a_limit_that_moves_is_told_and_one_that_trembles_is_not() {
     let mut upstream = upstream(Limit::Adaptive { ceiling: 4096 }, 8);
-    for _ in 0..20 {
-        upstream.gave_up(at(300), at(0));
+    let all: Vec<_> = (0..20).map(|_| go(&mut upstream, at(0))).collect();
+    for (i, permit) in all.into_iter().enumerate() {
+        upstream.release(at(300), permit, Release::Ghost, &mut Vec::new());
+        let told = (i == 3).then_some(Event::LimitMoved { from: 1024, to: 4 });
+        assert_eq!(upstream.next_event(), told, "leaver {i}");
     }
-    assert_eq!(upstream.next_event(), Some(Event::LimitMoved { from: 512, to: 8 }));
-    for _ in 0..200 {
-        upstream.gave_up(at(310), at(0));
-    }
-    assert_eq!(upstream.next_event(), None);
 }
 
 /// The other ends of a ghost: proof that it was never processed, or its connection closed by the endpoint.

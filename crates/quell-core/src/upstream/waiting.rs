@@ -45,6 +45,9 @@ impl Upstream {
     /// Refuses whoever can wait no longer, then hands free slots to those whose turn it is.
     #[cold]
     pub(super) fn grant(&mut self, now: Time, wake: &mut Vec<Wake>) {
+        if self.in_flight.look(now) {
+            self.note_limit();
+        }
         while let Some(ticket) = self.shed.pop() {
             wake.push(Wake { ticket, result: Err(self.refuse(now, Reason::Shed)) });
         }
@@ -100,6 +103,8 @@ impl Upstream {
 
     pub(super) fn next_wake(&self) -> Option<Time> {
         let due = self.endpoints.next_due(self.probe_every());
-        [self.queue.next_expiry(), due].into_iter().flatten().min()
+        let looks_at = self.in_flight.looks_at();
+        let looks_at = (looks_at < Time::MAX).then_some(looks_at);
+        [self.queue.next_expiry(), due, looks_at].into_iter().flatten().min()
     }
 }

@@ -81,7 +81,7 @@ impl Hosts {
             via[0] = Some(hosts.all.len() as u32);
             hosts.links(from_gateway(gateway, scenario.credit), 0, 1)?;
             if let (Some(rule), Some(host)) = (scenario.control, hosts.all.last_mut()) {
-                host.control = Some(rule.control(scenario, seed));
+                host.control = rule.control(scenario, seed);
             }
         }
         for &edge in edges(scenario).flatten() {

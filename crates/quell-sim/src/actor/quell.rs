@@ -294,9 +294,6 @@ impl World {
         if let Some(control) = &mut host.control {
             let sent = running.open.iter().any(Option::is_some);
             control.left(self.now, self.now.since(running.call.since()), sent);
-            if sent {
-                control.unanswered(self.now, self.now.since(running.sent.at));
-            }
         }
         let mut wake = Vec::new();
         running.call.abandon(self.now, &mut host.upstream, &mut wake);
@@ -309,8 +306,10 @@ impl World {
         let Ok(mut fresh) = self.hosts.host(host, link, restarts + 1, self.now) else { return };
         let host_before = &mut self.hosts.all[host as usize];
         if host_before.control.is_some() {
-            fresh.control =
-                self.scenario.control.map(|rule| rule.control(&self.scenario, self.hosts.seed));
+            fresh.control = self
+                .scenario
+                .control
+                .and_then(|rule| rule.control(&self.scenario, self.hosts.seed));
         }
         *host_before = fresh;
         if let Some(topic) = &mut self.topic {

@@ -25,17 +25,15 @@ pub(super) fn tells(
             control.answered(&Answered {
                 now,
                 sent_at: sent.at,
-                sent_with: sent.with,
                 took: now.since(sent.at),
                 good: matches!(outcome, Outcome::Success),
-                in_flight: at.in_flight,
-                queued: at.queued,
+                in_flight: sent.with,
                 patience: at.patience,
+                known: at.known,
             });
         }
         Input::TimedOut { .. } => {
             control.left(now, now.since(since), true);
-            control.unanswered(now, now.since(sent.at));
         }
         _ => {}
     }

@@ -2,12 +2,9 @@
 
 use core::{fmt, time::Duration};
 
-use quell_core::{Rng, Time};
+use quell_core::{Rng, Time, pace::Known};
 
-use super::{
-    ours::Ours,
-    peers::{self, Netflix},
-};
+use super::peers::{self, Netflix};
 use crate::scenario::Scenario;
 
 /// One answer, as a rule sees it.
@@ -18,14 +15,12 @@ pub(crate) struct Answered {
     pub(crate) took: Duration,
     /// Whether it was what was asked for.
     pub(crate) good: bool,
-    /// Slots in use, this one and ghosts included.
+    /// Slots in use when it was sent, its own included.
     pub(crate) in_flight: u32,
-    /// Slots in use when it was sent.
-    pub(crate) sent_with: u32,
-    /// Callers who wait for a slot.
-    pub(crate) queued: usize,
     /// How long callers are believed to wait.
     pub(crate) patience: Duration,
+    /// The upstream at its best of late.
+    pub(crate) known: Option<Known>,
 }
 
 /// A rule for the in-flight limit, with what it knows.
@@ -34,8 +29,6 @@ pub(crate) trait Control: fmt::Debug {
     fn answered(&mut self, seen: &Answered);
     /// A caller left at this age, or an attempt timed out.
     fn left(&mut self, now: Time, age: Duration, sent: bool);
-    /// What was sent that long ago is no longer waited for.
-    fn unanswered(&mut self, _now: Time, _took: Duration) {}
     /// Somebody found no slot.
     fn pressed(&mut self, _now: Time) {}
     /// How many may be under way now.
@@ -63,7 +56,7 @@ pub enum Rule {
     Bbr,
     /// Quell's former one: rate × half the patience, at most eight times rate × base.
     Former,
-    /// Ours.
+    /// Quell's own, as it ships.
     Ours,
 }
 
@@ -98,9 +91,10 @@ impl Rule {
         }
     }
 
-    pub(crate) fn control(self, scenario: &Scenario, seed: u64) -> Box<dyn Control> {
+    /// Who decides in its place; Quell's own needs nobody.
+    pub(crate) fn control(self, scenario: &Scenario, seed: u64) -> Option<Box<dyn Control>> {
         let rng = || Rng::stream(seed, 0, crate::PURPOSE_RULE);
-        match self {
+        Some(match self {
             Self::Oracle => Box::new(peers::Fixed(scenario.service.workers)),
             Self::Fixed => Box::new(peers::Fixed(256)),
             Self::Aimd => Box::new(Netflix::new(peers::Aimd::default())),
@@ -112,7 +106,7 @@ impl Rule {
             Self::Envoy => Box::new(peers::Envoy::new(rng())),
             Self::Bbr => Box::new(peers::Bbr::default()),
             Self::Former => Box::new(peers::Former::default()),
-            Self::Ours => Box::new(Ours::default()),
-        }
+            Self::Ours => return None,
+        })
     }
 }

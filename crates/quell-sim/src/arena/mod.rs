@@ -19,7 +19,6 @@
 
 mod control;
 mod judged;
-mod ours;
 mod peers;
 mod standing;
 pub mod worlds;

@@ -16,6 +16,8 @@ pub struct World {
     pub scenario: Scenario,
     /// Requests per second the service can do after the trouble.
     pub capacity_after: f64,
+    /// How long work takes after the trouble: an answer cannot come any sooner.
+    pub time_after: Duration,
 }
 
 /// How a service treats those inside.
@@ -116,11 +118,11 @@ impl Recipe {
             }
         };
         let patience = Duration::from_millis(self.patience_ms).max(time * 3);
-        let patience = if let Trouble::Larger(times) = self.trouble {
-            patience.max(time.mul_f64(3.0 * times))
-        } else {
-            patience
+        let time_after = match self.trouble {
+            Trouble::Larger(times) => time.mul_f64(times),
+            _ => time,
         };
+        let patience = patience.max(time_after * 3);
         let scenario = Scenario {
             load: load * factor,
             arrivals,
@@ -133,7 +135,7 @@ impl Recipe {
             watch: s(WATCH),
             ..Scenario::storm(OutageKind::Stall)
         };
-        World { name: self.name(), scenario, capacity_after }
+        World { name: self.name(), scenario, capacity_after, time_after }
     }
 
     fn name(&self) -> String {

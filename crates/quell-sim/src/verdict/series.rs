@@ -77,6 +77,14 @@ impl Series {
         self.tenths.is_empty()
     }
 
+    /// Counts everything of this kind so much later, in tenths of a second.
+    pub(crate) fn put_off(&mut self, what: Count, by: usize) {
+        for at in (0..self.tenths.len()).rev() {
+            let earlier = at.checked_sub(by).map_or(0, |from| self.tenths[from][what as usize]);
+            self.tenths[at][what as usize] = earlier;
+        }
+    }
+
     pub(super) fn tenths(&self, what: Count, tenths: Range<usize>) -> u64 {
         let end = tenths.end.min(self.tenths.len());
         let counts = self.tenths.get(tenths.start..end).unwrap_or_default();

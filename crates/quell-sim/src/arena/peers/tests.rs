@@ -1,6 +1,6 @@
 //! Every formula on a sequence that was computed by hand.
 
-use quell_core::Rng;
+use quell_core::{Rng, pace::Known};
 
 use super::*;
 
@@ -22,9 +22,8 @@ fn good(now: u64, took: u64, in_flight: u32) -> Answered {
         took: MS * took as u32,
         good: true,
         in_flight,
-        sent_with: in_flight,
-        queued: 0,
         patience: MS * 1000,
+        known: None,
     }
 }
 
@@ -182,10 +181,20 @@ fn bbr_is_the_peak_rate_times_the_least_mean_latency() {
 }
 
 #[test]
-fn the_former_rule_is_what_ships() {
+fn the_former_rule_is_half_of_patience_and_at_most_eight_times_rate_and_base() {
     let mut former = Former::default();
-    assert_eq!(former.limit(), 512);
-    // 100/s × 5 s ÷ 2 is above 8 × 100/s × 50 ms.
-    (0..200).for_each(|i| former.answered(&good(1000 + 10 * i, 50, 5)));
-    assert!((38..=41).contains(&former.limit()), "{}", former.limit());
+    let mut after = |rate, base| {
+        let known = Some(Known { rate, base: MS * base });
+        former.answered(&Answered { known, ..good(1000, 50, 5) });
+        former.limit()
+    };
+    assert_eq!(
+        [after(100.0, 50), after(300.0, 100), after(1.0, 1), after(1e6, 100)],
+        [40, 150, 8, 4096]
+    );
+    let mut stranger = Former::default();
+    (0..19).for_each(|_| stranger.left(at(1), MS, true));
+    assert_eq!(stranger.limit(), 512);
+    stranger.left(at(1), MS, true);
+    assert_eq!(stranger.limit(), 8);
 }

@@ -1,0 +1,239 @@
+use super::*;
+
+const PER_TRY: Duration = Duration::from_secs(5);
+
+fn adaptive() -> InFlight {
+    InFlight::new(Limit::Adaptive { ceiling: 4096 }, PER_TRY).unwrap()
+}
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Duration::from_millis(ms)
+}
+
+/// Serves `rate` per second from `from` to `to` (ms), `took` (ms) each, as many at once as that makes.
+fn serve(limit: &mut InFlight, (from, to): (u64, u64), rate: u64, took: u64) {
+    for i in 0..(to - from) * rate / 1_000 {
+        let now = at(from + i * 1_000 / rate);
+        let used = (rate * took / 1_000) as u32;
+        limit.served(
+            now,
+            Time::ZERO + now.since(at(took)),
+            Load { under_way: used, queued: false },
+        );
+    }
+}
+
+/// What work takes with so many inside: a tenth of a second, as long as there is one of 36 workers for each; beyond that as many
+/// times longer, and all of them slow down by `loss` for each 36 more.
+fn crowded(loss: f64) -> impl Fn(f64) -> f64 {
+    move |inside| 0.1 * (inside / 36.0).max(1.0) * (1.0 + loss * (inside - 36.0).max(0.0) / 36.0)
+}
+
+/// Lets `rate` per second come for so many seconds, as a fluid without chance. Answers with all limits on the way.
+fn flow(
+    limit: &mut InFlight,
+    now: &mut Time,
+    (seconds, rate): (u64, f64),
+    takes: impl Fn(f64) -> f64,
+) -> Vec<u32> {
+    let (end, mut inside, mut limits) = (*now + Duration::from_secs(seconds), 1.0, vec![]);
+    while *now < end {
+        let most = f64::from(limit.limit());
+        inside = ((inside + rate * takes(inside)) / 2.0).clamp(1.0, most);
+        let took = Duration::from_secs_f64(takes(inside));
+        *now = *now + took.div_f64(inside);
+        let at = Time::ZERO + now.since(Time::ZERO + took);
+        limit.served(*now, at, Load { under_way: inside as u32, queued: inside >= most });
+        limits.push(limit.limit());
+    }
+    limits
+}
+
+fn leave(limit: &mut InFlight, times: u32, age: u64) {
+    for _ in 0..times {
+        limit.learn_patience(Duration::from_millis(age));
+    }
+}
+
+/// P6.
+#[test]
+fn the_limit_is_bounded_by_the_callers_patience_and_not_by_the_proxys_timeout() {
+    let mut limit = adaptive();
+    leave(&mut limit, 20, 1_000);
+    let mut now = at(1_000);
+    flow(&mut limit, &mut now, (5, 300.0), crowded(0.0));
+    // From now on everything is answered in the same time, however much of it, and yet no quicker than 300/s.
+    let growing = (0..20_000).map(|i| {
+        let (now, used) = (now + Duration::from_micros(3_333 * i), limit.limit());
+        limit.served(now, Time::ZERO + now.since(at(100)), Load { under_way: used, queued: true });
+        limit.limit()
+    });
+    let most = growing.max().unwrap();
+    assert!((140..=155).contains(&most), "300/s × 1 s / 2, got {most}");
+}
+
+/// Overload is where the right limit is as many as there are workers, and more is what kills a service that degrades.
+#[test]
+fn under_overload_the_limit_finds_the_workers() {
+    for (loss, most) in [(0.0, 70), (0.2, 60), (0.5, 50), (1.0, 46)] {
+        let (mut limit, mut now) = (adaptive(), at(1_000));
+        flow(&mut limit, &mut now, (10, 300.0), crowded(loss));
+        flow(&mut limit, &mut now, (10, 540.0), crowded(loss));
+        let limits = flow(&mut limit, &mut now, (60, 540.0), crowded(loss));
+        let mean = limits.iter().sum::<u32>() / limits.len() as u32;
+        assert!((30..=most).contains(&mean), "loss {loss}: {mean} on average");
+    }
+}
+
+#[test]
+fn demand_that_grows_is_let_through_while_work_takes_no_longer() {
+    let (mut limit, mut now) = (adaptive(), at(1_000));
+    flow(&mut limit, &mut now, (20, 10.0), |_| 0.1);
+    assert!(limit.limit() < 10, "{}", limit.limit());
+    flow(&mut limit, &mut now, (10, 1_000.0), |_| 0.1);
+    assert!(limit.limit() >= 100, "{}", limit.limit());
+}
+
+#[test]
+fn what_is_slow_for_good_becomes_what_it_is_compared_with() {
+    let (mut limit, mut now) = (adaptive(), at(1_000));
+    flow(&mut limit, &mut now, (10, 300.0), |_| 0.1);
+    flow(&mut limit, &mut now, (30, 300.0), |_| 0.5);
+    assert!(limit.limit() >= 150, "300/s × 0.5 s, got {}", limit.limit());
+}
+
+#[test]
+fn at_rest_there_is_a_little_room_and_no_more() {
+    let mut limit = adaptive();
+    serve(&mut limit, (1_000, 60_000), 300, 100);
+    assert!((31..=40).contains(&limit.limit()), "30 are under way, got {}", limit.limit());
+}
+
+/// P8.
+#[test]
+fn the_limit_does_not_decay_while_nothing_is_served() {
+    let mut limit = adaptive();
+    serve(&mut limit, (1_000, 20_000), 300, 100);
+    let before = limit.limit();
+    let mut lowest = before;
+    for second in 1_820..1_850 {
+        serve(&mut limit, (second * 1_000, second * 1_000 + 1_000), 300, 100);
+        lowest = lowest.min(limit.limit());
+    }
+    assert!(lowest + 3 >= before, "{before}, then as low as {lowest}");
+}
+
+/// P10, second half: patience never goes below three service times.
+#[test]
+fn health_checks_that_hang_up_do_not_throttle_a_healthy_service() {
+    let mut limit = adaptive();
+    serve(&mut limit, (1_000, 5_000), 300, 100);
+    leave(&mut limit, 200, 5);
+    assert_eq!(limit.patience(), Duration::from_millis(300));
+    serve(&mut limit, (5_000, 10_000), 300, 100);
+    assert!(limit.limit() >= 31, "got {}", limit.limit());
+}
+
+/// P11, first half.
+#[test]
+fn with_nothing_answered_and_callers_leaving_only_a_few_are_under_way() {
+    let mut limit = adaptive();
+    assert_eq!(limit.limit(), UNKNOWN);
+    let load = Load { under_way: 50, queued: false };
+    assert_eq!([0; 4].map(|_| limit.left(at(1_000), at(0), load)), [false, false, false, true]);
+    assert_eq!(limit.limit(), LEAST as u32);
+    flow(&mut limit, &mut at(10_000), (10, 300.0), crowded(0.0));
+    assert!(limit.limit() >= 30, "got {}", limit.limit());
+}
+
+#[test]
+fn hasty_callers_do_not_bring_patience_to_nothing() {
+    let mut limit = adaptive();
+    leave(&mut limit, 200, 0);
+    assert_eq!(limit.patience(), UNKNOWN_PATIENCE);
+    serve(&mut limit, (1_000, 5_000), 300, 1);
+    assert_eq!(limit.patience(), LEAST_PATIENCE);
+}
+
+/// Nobody has left, all are slow alike, and nothing that was sent since is back any sooner.
+#[test]
+fn an_upstream_that_becomes_slower_but_larger_is_let_through_at_once() {
+    let mut limit = adaptive();
+    serve(&mut limit, (1_000, 10_000), 300, 100);
+    let before = limit.limit();
+    for _ in 0..before {
+        limit.served(at(12_000), at(10_000), Load { under_way: before, queued: true });
+    }
+    assert_eq!(limit.limit(), before, "it may have stood still");
+    let looks_at = limit.looks_at();
+    assert!(looks_at > at(12_000) && looks_at < at(13_000), "{looks_at:?}");
+    assert!(limit.look(looks_at));
+    assert!(limit.limit() > 15 * before, "20 times as slow, got {}", limit.limit());
+    assert_eq!(limit.looks_at(), Time::MAX);
+}
+
+/// The other half: what is sent next is as quick as ever.
+#[test]
+fn an_upstream_that_stood_still_is_not_taken_for_a_slower_one() {
+    let mut limit = adaptive();
+    serve(&mut limit, (1_000, 10_000), 300, 100);
+    let before = limit.limit();
+    for _ in 0..before {
+        limit.served(at(12_000), at(10_000), Load { under_way: before, queued: true });
+    }
+    limit.served(at(12_100), at(12_000), Load { under_way: before, queued: true });
+    assert_eq!(limit.looks_at(), Time::MAX);
+    assert!(!limit.look(at(13_000)));
+    assert_eq!(limit.limit(), before);
+}
+
+#[test]
+fn fixed_and_off_learn_nothing() {
+    for (kind, expected) in [(Limit::Fixed(7), 7), (Limit::Off, u32::MAX)] {
+        let mut limit = InFlight::new(kind, PER_TRY).unwrap();
+        serve(&mut limit, (1_000, 5_000), 300, 100);
+        leave(&mut limit, 200, 5);
+        assert_eq!(limit.limit(), expected);
+    }
+}
+
+/// X9.
+#[test]
+fn a_reload_keeps_what_was_learned_and_the_new_bounds_apply_at_once() {
+    let mut limit = adaptive();
+    serve(&mut limit, (1_000, 5_000), 300, 100);
+    leave(&mut limit, 20, 1_000);
+    let (found, known, patience) = (limit.limit(), limit.known(), limit.patience());
+    let mut reload = |kind, per_try| {
+        limit.adopt(&InFlight::new(kind, per_try).unwrap());
+        assert_eq!(limit.known(), known);
+        (limit.limit(), limit.patience())
+    };
+    assert_eq!(reload(Limit::Adaptive { ceiling: 4096 }, PER_TRY), (found, patience));
+    assert_eq!(reload(Limit::Adaptive { ceiling: 20 }, PER_TRY), (20, patience));
+    assert_eq!(reload(Limit::Fixed(3), PER_TRY), (3, patience));
+    assert_eq!(reload(Limit::Off, PER_TRY), (u32::MAX, patience));
+    let hasty = Duration::from_millis(400);
+    assert_eq!(reload(Limit::Off, hasty), (u32::MAX, hasty), "nobody waits for longer");
+    assert_eq!(reload(Limit::Adaptive { ceiling: 4096 }, PER_TRY), (found, patience));
+}
+
+/// An answer that comes later than anybody was believed to wait, and not one at that very age, is late.
+#[test]
+fn an_answer_is_late_when_it_is_older_than_patience() {
+    let mut limit = adaptive();
+    for _ in 0..20 {
+        limit.learn_patience(Duration::from_millis(400));
+    }
+    assert_eq!(limit.patience(), Duration::from_millis(400));
+    let is_late = |age: u64| limit.is_late(at(10_000 + age), at(10_000));
+    assert_eq!([399, 400, 401, 5_000].map(is_late), [false, false, true, true]);
+}
+
+#[test]
+fn nonsense_is_refused_with_the_field_and_the_fix() {
+    for kind in [Limit::Fixed(0), Limit::Adaptive { ceiling: 7 }] {
+        let message = InFlight::new(kind, PER_TRY).unwrap_err().to_string();
+        assert!(message.starts_with("in_flight.") && message.contains("write"), "{message}");
+    }
+}
