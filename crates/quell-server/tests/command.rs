@@ -173,6 +173,7 @@ fn mistakes_are_one_line_that_says_what_to_write() {
         (&["demo", "--world", "moon"], "write one that is down for a while, such as fifo/stall-10"),
         (&["demo", "--world", "fifo/halved"], "fifo/halved is for the simulator only: write one"),
         (&["demo", "--through", "127.0.0.1:1"], "--serve <ADDR>"),
+        (&["sim", "arena", "--charts", "Cargo.toml"], "cannot write charts into Cargo.toml"),
         (&["demo", "--kind", "flood"], "possible values: stall, hole, fail, slow, partial"),
     ] {
         let output = quell(args);

@@ -1,8 +1,9 @@
 //! `quell sim arena`: which rule finds the in-flight limit by itself.
 
+mod charts;
 mod figures;
 
-use std::num::NonZeroUsize;
+use std::{num::NonZeroUsize, path::PathBuf};
 
 use anyhow::{Context, ensure};
 use quell_sim::arena::{Cell, Rule, SEEDS, Standing, judge, worlds};
@@ -36,6 +37,10 @@ pub struct Args {
     /// Show rules and worlds, and run nothing
     #[arg(long)]
     list: bool,
+    /// Write charts of what the limit does into this folder, and nothing else: one SVG for each of the six worlds of
+    /// docs/limit.md, or for those that --filter names, by the first seed
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["controllers", "verbose", "json", "list"])]
+    charts: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -68,6 +73,14 @@ pub(super) fn main(args: &Args) -> anyhow::Result<()> {
     );
     if args.list {
         list(&worlds);
+        return Ok(());
+    }
+    if let Some(folder) = &args.charts {
+        let worlds = if args.filter.is_some() { worlds } else { charts::shown(worlds) };
+        let seed = args.seeds.0.first().context("there is a seed")?;
+        for path in charts::write(folder, &worlds, *seed, args.threads)? {
+            println!("{}", path.display());
+        }
         return Ok(());
     }
     let asked = if args.controllers.is_empty() { &Rule::ALL[..] } else { &args.controllers };
@@ -119,15 +132,20 @@ fn standings(rules: &[Rule], worlds: &[World], args: &Args) -> anyhow::Result<Ve
 fn list(worlds: &[World]) {
     println!("rules: {}\n", Rule::ALL.map(Rule::as_str).join(", "));
     let wide = worlds.iter().map(|world| world.name.len()).max().unwrap_or(0);
-    for World { name, scenario, .. } in worlds {
-        println!(
-            "{name:wide$}  {} × {:?}, {}/s, callers leave after {:?}",
-            scenario.service.workers,
-            scenario.service.mean(),
-            thousands(scenario.load),
-            scenario.patience
-        );
+    for world in worlds {
+        println!("{:wide$}  {}", world.name, facts(world));
     }
+}
+
+/// What is behind a world's name.
+fn facts(World { scenario, .. }: &World) -> String {
+    format!(
+        "{} workers × {:?}, {}/s, callers leave after {:?}",
+        scenario.service.workers,
+        scenario.service.mean(),
+        thousands(scenario.load),
+        scenario.patience
+    )
 }
 
 fn table(shown: &[&Standing], oracle: &Standing, worlds: &[World]) -> Table {

@@ -1,10 +1,10 @@
 //! The report: one HTML file that says it all, without a network, in light and dark.
 
 mod bars;
-mod chart;
+pub(crate) mod chart;
 pub(crate) mod heat;
 mod lanes;
-mod svg;
+pub(crate) mod svg;
 
 use std::path::Path;
 
