@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 const PER_TRY: Duration = Duration::from_secs(5);
@@ -235,5 +237,48 @@ fn nonsense_is_refused_with_the_field_and_the_fix() {
     for kind in [Limit::Fixed(0), Limit::Adaptive { ceiling: 7 }] {
         let message = InFlight::new(kind, PER_TRY).unwrap_err().to_string();
         assert!(message.starts_with("in_flight.") && message.contains("write"), "{message}");
+    }
+}
+
+/// Two that leave for each that is answered: what is answered is as quick as ever, and yet more is not let in.
+#[test]
+fn who_leaves_counts_as_slow() {
+    let (mut limit, mut now) = (adaptive(), at(1_000));
+    flow(&mut limit, &mut now, (20, 300.0), |_| 0.1);
+    let before = limit.limit();
+    for _ in 0..600 {
+        now = now + Duration::from_millis(10);
+        let sent_at = |ms| Time::ZERO + now.since(at(ms));
+        let load = Load { under_way: limit.limit(), queued: true };
+        limit.left(now, sent_at(1_000), load);
+        limit.left(now, sent_at(1_000), load);
+        limit.served(now, sent_at(100), load);
+    }
+    assert!(limit.limit() < before / 2, "{before}, then {}", limit.limit());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(crate::testing::cases() / 10))]
+
+    /// Whatever happens, clocks that step back and answers of no time or of years included.
+    #[test]
+    fn the_limit_stays_within_its_bounds(
+        ceiling in 8..5_000u32,
+        steps in prop::collection::vec((0..40u32, 0..64u32, 0..2_000u32, any::<bool>(), 0..8u8), 0..2_000),
+    ) {
+        let mut limit = InFlight::new(Limit::Adaptive { ceiling }, PER_TRY).unwrap();
+        let mut now = at(1_000);
+        for (wait, took, under_way, queued, what) in steps {
+            now = now.plus(1 << wait);
+            let (load, sent_at) = (Load { under_way, queued }, now.nanos_since(Time::from_nanos(1 << took)));
+            let sent_at = Time::from_nanos(sent_at);
+            let _ = match what {
+                0 => limit.left(now, sent_at, load),
+                1 => limit.look(now),
+                2 => limit.served(sent_at, now, load), // the other way round
+                _ => limit.served(now, sent_at, load),
+            };
+            prop_assert!((LEAST as u32..=ceiling).contains(&limit.limit()), "{}", limit.limit());
+        }
     }
 }
