@@ -182,7 +182,7 @@ impl InFlight {
 
     /// When to [look again](InFlight::look) although nothing is answered; mostly never.
     pub fn looks_at(&self) -> Time {
-        self.finder.looks_at()
+        if let Limit::Adaptive { .. } = self.kind { self.finder.looks_at() } else { Time::MAX }
     }
 
     /// Does what is due. True if that moved the limit.
@@ -197,6 +197,11 @@ impl InFlight {
     fn follow(&mut self, ceiling: u32) -> bool {
         let found = self.finder.limit().min(ceiling);
         core::mem::replace(&mut self.limit, found) != found
+    }
+
+    /// Somebody found no slot, whatever became of it.
+    pub fn press(&mut self) {
+        self.finder.press();
     }
 
     /// A caller left at this age without an answer, or took one at this age that was later than expected.

@@ -240,6 +240,50 @@ fn nonsense_is_refused_with_the_field_and_the_fix() {
     }
 }
 
+/// One in a hundred leaves, as somebody always does: at a high rate that is many, and means nothing.
+#[test]
+fn a_few_who_leave_do_not_throttle_a_busy_service() {
+    let (mut limit, mut now) = (adaptive(), at(1_000));
+    for i in 0..200_000u32 {
+        now = now + Duration::from_micros(20);
+        let load = Load { under_way: 500.min(limit.limit()), queued: limit.limit() < 500 };
+        limit.served(now, Time::ZERO + now.since(at(10)), load);
+        if i % 100 == 0 {
+            limit.left(now, Time::ZERO + now.since(at(1_000)), load);
+        }
+    }
+    assert!(limit.limit() >= 450, "50,000/s × 10 ms, got {}", limit.limit());
+}
+
+/// Nobody can wait where there is no queue: a refusal says the same.
+#[test]
+fn without_a_queue_refusals_let_the_limit_grow() {
+    let (mut limit, mut now) = (adaptive(), at(1_000));
+    flow(&mut limit, &mut now, (10, 30.0), |_| 0.1);
+    let before = limit.limit();
+    for _ in 0..2_000 {
+        now = now + Duration::from_millis(5);
+        limit.press();
+        let load = Load { under_way: limit.limit(), queued: false };
+        limit.served(now, Time::ZERO + now.since(at(100)), load);
+    }
+    assert!(limit.limit() > 3 * before, "{before}, then {}", limit.limit());
+}
+
+/// Whoever polls would do so without end.
+#[test]
+fn a_limit_that_is_not_found_does_not_ask_to_be_looked_at() {
+    let mut limit = adaptive();
+    serve(&mut limit, (1_000, 10_000), 300, 100);
+    for _ in 0..8 {
+        let load = Load { under_way: 30, queued: true };
+        limit.served(at(12_000), at(10_000), load);
+    }
+    assert!(limit.looks_at() < Time::MAX);
+    limit.set(40);
+    assert_eq!(limit.looks_at(), Time::MAX);
+}
+
 /// Two that leave for each that is answered: what is answered is as quick as ever, and yet more is not let in.
 #[test]
 fn who_leaves_counts_as_slow() {

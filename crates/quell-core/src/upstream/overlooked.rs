@@ -28,9 +28,10 @@ impl Upstream {
         }
     }
 
-    /// What finds no place is counted and goes out all the same, if nobody obeys the limit.
+    /// What finds no place is counted and goes out all the same, if nobody obeys the limit, which hears of it either way.
     #[cold]
     pub(super) fn overlook_limit(&mut self) -> bool {
+        self.in_flight.press();
         let report = self.modes.in_flight.is_report();
         self.would_refuse.in_flight += u64::from(report);
         report

@@ -17,12 +17,12 @@ use crate::table::{Table, thousands};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only these rules (see --list); may be given more than once. All, if not given
-    #[arg(long = "controller", value_name = "NAME", value_parser = rule)]
+    #[arg(long = "controller", value_name = "NAME", value_parser = rule, num_args = 1.., value_delimiter = ',')]
     controllers: Vec<Rule>,
     /// Only worlds with this in their name, such as degrading or /stall-10
     #[arg(long, value_name = "WORLD")]
     filter: Option<String>,
-    /// Seeds such as 11,12,13, or how many of them from 11 on. Rules are tuned on 1 to 3
+    /// Seeds such as 11,12,13, or how many of them from 11 on. Rules are tuned on 1 to 3 and 21 to 60
     #[arg(long, value_name = "LIST | N", default_value = "3", value_parser = seeds)]
     seeds: Seeds,
     /// Threads to run on; one per core if not given, and the same result for any number

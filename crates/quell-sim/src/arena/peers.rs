@@ -4,7 +4,7 @@
 //! the limit; callers, queue, retries and all else are Quell's for every one of them.
 //!
 //! **How.** One file per source, which says where the formula stands. Where a formula needs what no rule is told here (a processor's
-//! load, how many were under way when a call was sent), its file says what stands in for it.
+//! load), its file says what stands in for it.
 
 mod bbr;
 mod envoy;

@@ -3,8 +3,8 @@
 //!
 //! The library tells a limit of every call that succeeded, and of those that were dropped: rejected by a limit elsewhere or timed out.
 //! Calls that failed before their latency meant anything are to be ignored. So an answer is a sample, a caller who left a sent call
-//! or an attempt that timed out is a drop, and an error is nothing. How many are under way is looked at when the answer comes
-//! instead of when the call was sent.
+//! or an attempt that timed out is a drop, and an error is nothing. A drop's latency is the caller's age, its wait for a slot
+//! included.
 
 use core::time::Duration;
 
