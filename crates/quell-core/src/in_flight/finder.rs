@@ -10,8 +10,8 @@
 //! took at least that long; errors count as nothing. After every cut, dip and growth answers are ignored for `w`, and
 //! until the first answer to a call that was sent after it: the quick ones come first.
 //!
-//! - *At rest* (not bound; not high, or not full): `b` follows slowly; the limit settles at 1.1 × the most that was used + 2, never beyond
-//!   where crowding was last seen. The queue in front absorbs bursts.
+//! - *At rest* (not bound; not high, or not full): `b` follows slowly; the limit settles at 1.1 × the most that was used + 2, never
+//!   beyond where crowding was last seen. The queue in front absorbs bursts.
 //! - *Bound, not high*: grow by a tenth, then by twice as much each time, up to twofold; by 3 % near the last cut.
 //! - *High*: × exp((0.03 + se/2 − d)/2). Half of it, because a service that thrashes slows down with the square. Once cuts
 //!   have taken `used` down far enough to tell, latency either fell by at least half as much: it was our crowding. Or not: then
@@ -400,9 +400,8 @@ impl Finder {
     fn look(&mut self, now: Time) -> bool {
         let (n, elapsed) = (self.open.answers(), self.open.lasted(now) as f64);
         if self.intervals == 0 && self.limit > LEAST {
-            let seen = self.open.seen();
-            self.v = seen.var;
-            if elapsed < (2.0 * exp(seen.u + self.v / 2.0)).max(0.5 * SECOND) {
+            let twice = |Seen { u, var, .. }: Seen| 2.0 * exp(u + var / 2.0);
+            if elapsed < 0.5 * SECOND || elapsed < twice(self.open.seen()) {
                 return false;
             }
         }

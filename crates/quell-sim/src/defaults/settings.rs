@@ -300,8 +300,8 @@ pub fn settings() -> Vec<Setting> {
                 then: Then::First("the shortest"),
             },
             why: "A queue carries a burst; one that is longer than patience carries the departed.",
-            ships: "The adaptive limit lies well above the number of workers, so the queue hardly ever fills and no length is a percent better than another. It is there for fixed \
-                    limits, where whoever finds every slot taken would be refused.",
+            ships: "The adaptive limit lies close to what is used, so bursts wait in the queue. With 8 places few are refused in health, from 16 on nobody; 64 leaves room for larger \
+                    bursts than these, and costs nothing while nobody waits.",
         },
         Setting {
             name: "in_flight.queue_wait",
