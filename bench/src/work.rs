@@ -165,7 +165,7 @@ impl Work for Guarded {
             self.refused += 1;
             return;
         };
-        guard.sending().mark_sent();
+        guard.call().sent(send.slot);
         let ended = Input::Ended { slot: send.slot, outcome: black_box(Outcome::Success) };
         let step = black_box(&mut guard).step(ended);
         self.refused += u64::from(!matches!(black_box(&step), Step::Finish(_)));

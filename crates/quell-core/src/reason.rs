@@ -110,6 +110,24 @@ impl Reason {
     pub const fn sends_retry_after(self) -> bool {
         !matches!(self, Self::NoEndpoint) && matches!(self.status(), 429 | 409 | 503)
     }
+
+    /// Whether a substitute may stand in for the reply: the upstream is in trouble or has too much to do. A request that was
+    /// wrong, or may not be repeated, is no better for a substitute.
+    pub const fn allows_fallback(self) -> bool {
+        matches!(
+            self,
+            Self::BreakerOpen
+                | Self::ProbeLimit
+                | Self::InFlightFull
+                | Self::QueueFull
+                | Self::QueueWait
+                | Self::DeadlineMargin
+                | Self::Shed
+                | Self::BudgetEmpty
+                | Self::AttemptsSpent
+                | Self::Deadline
+        )
+    }
 }
 
 impl core::fmt::Display for Reason {

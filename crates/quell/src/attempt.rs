@@ -1,9 +1,14 @@
 //! Attempt: what a closure may know of the attempt it is to make.
 
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
+
+use quell_core::credit::Retries;
 
 use crate::key::idempotency_key;
 
@@ -26,16 +31,33 @@ use crate::key::idempotency_key;
 pub struct Attempt {
     pub(crate) number: u32,
     pub(crate) timeout: Duration,
+    pub(crate) credit: Option<Retries>,
     pub(crate) key: Key,
 }
 
 /// One key per call, made when somebody first asks for it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Key(Arc<OnceLock<String>>);
+pub(crate) struct Key(Arc<Once>);
+
+#[derive(Debug, Default)]
+struct Once {
+    key: OnceLock<String>,
+    read: AtomicBool,
+}
 
 impl Key {
+    /// One that somebody else has chosen.
+    pub(crate) fn given(key: String) -> Self {
+        Self(Arc::new(Once { key: key.into(), read: AtomicBool::new(false) }))
+    }
+
     pub(crate) fn was_read(&self) -> bool {
-        self.0.get().is_some()
+        self.0.read.load(Ordering::Acquire)
+    }
+
+    fn read(&self) -> &str {
+        self.0.read.store(true, Ordering::Release);
+        self.0.key.get_or_init(idempotency_key)
     }
 }
 
@@ -45,14 +67,21 @@ impl Attempt {
         self.number
     }
 
-    /// A random key of 32 hexadecimal digits, the same on every attempt of this call and on no other call. Send it
-    /// as `idempotency-key`. Reading it is a promise that the upstream will honour it, and makes the call repeatable.
+    /// A random key of 32 hexadecimal digits, the same on every attempt of this call and on no other call; or the one
+    /// that the call was [given](crate::Prepared::key). Send it as `idempotency-key`. Reading it is a promise that the
+    /// upstream will honour it, and makes the call repeatable.
     pub fn key(&self) -> &str {
-        self.key.0.get_or_init(idempotency_key)
+        self.key.read()
     }
 
     /// How long this attempt may take. Async attempts are cut off then; blocking ones have to see to it themselves.
     pub fn timeout(&self) -> Duration {
         self.timeout
+    }
+
+    /// How many retries those below may make for this request; `None` if it is not part of a chain. Send it as
+    /// `quell-retry-credit`.
+    pub fn credit(&self) -> Option<u16> {
+        self.credit.map(Retries::get)
     }
 }

@@ -23,8 +23,12 @@ use std::{sync::Arc, time::Duration};
 
 use quell_core::{
     Policy, backoff, breaker, budget,
+    hedge::Hedge,
     in_flight::Limit,
+    limiter,
+    mode::{Mode, Modes},
     spec::{Invalid, PolicySpec, UpstreamSpec},
+    throttle,
 };
 
 use crate::{Clock, Quell, Upstream, observe::Observe, upstream::Host};
@@ -102,6 +106,44 @@ impl Builder {
     /// How many may wait for a slot; 64 unless said.
     pub fn queue(mut self, most: usize) -> Self {
         self.spec.queue = most;
+        self
+    }
+
+    /// A second attempt beside one that takes unusually long; none unless said.
+    pub fn hedge(mut self, hedge: Hedge) -> Self {
+        self.policy.hedge = Some(hedge);
+        self
+    }
+
+    /// How often the upstream may be asked; as often as you like unless said.
+    pub fn rate_limit(mut self, limit: limiter::Spec) -> Self {
+        self.spec.rate_limit = Some(limit);
+        self
+    }
+
+    /// Whether to spare the upstream what it would turn down anyway; no unless said.
+    pub fn throttle(mut self, throttle: throttle::Spec) -> Self {
+        self.spec.throttle = Some(throttle);
+        self
+    }
+
+    /// Every control decides and counts, and changes nothing: to see for a day what it would have refused. See
+    /// [`Snapshot::would_refuse`](quell_core::Snapshot::would_refuse).
+    pub fn report_only(mut self) -> Self {
+        self.spec.modes = Modes::REPORT;
+        self.spec.breaker.mode = Mode::Report.into();
+        self
+    }
+
+    /// All that one call does, for what has no word of its own here.
+    pub fn policy(mut self, policy: PolicySpec) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// All that callers share, for what has no word of its own here.
+    pub fn spec(mut self, spec: UpstreamSpec) -> Self {
+        self.spec = spec;
         self
     }
 

@@ -1,17 +1,19 @@
 //! Caller: a closure as a [`Sender`].
 
-use std::time::Duration;
+use std::{
+    future::{Ready, ready},
+    time::Duration,
+};
 
 use quell_core::{Outcome, Reason, Time};
 
 use crate::{
     Clock,
     attempt::{Attempt, Key},
+    classify,
     error::{CallError, Cause, Parts, Problem},
     observe::{Next, Tried},
-    prepared::Options,
-    run::{Done, End, Sender, Try},
-    upstream::Sending,
+    run::{Done, End, Failed, Sender, Try},
 };
 
 /// A retry that is about to be waited for.
@@ -25,49 +27,124 @@ pub struct Retry<'a, E> {
     pub error: Problem<'a, E>,
 }
 
+/// A call that was refused, or failed and may not be tried again.
+#[derive(Debug)]
+pub struct Denied<'a, E> {
+    /// How many attempts were made; none if the call was refused.
+    pub attempts: u32,
+    /// Why there is no other.
+    pub reason: Reason,
+    /// What went wrong with the last one, if there was any.
+    pub error: Option<Problem<'a, E>>,
+}
+
+/// A reply, and what it took to get it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer<T> {
+    /// The reply.
+    pub value: T,
+    /// How many attempts were made; none if a fallback stands in for a call that was refused.
+    pub attempts: u32,
+    /// From the call's first moment to its end.
+    pub elapsed: Duration,
+    /// Why there was no further attempt; `None` after a success.
+    pub reason: Option<Reason>,
+}
+
+/// A closure, if one was given.
+type Said<F> = Option<Box<F>>;
+
+/// What was said of a call beyond its closure.
+pub(crate) struct Options<'a, T, E> {
+    pub(crate) operation: Option<String>,
+    pub(crate) idempotent: bool,
+    /// By pointer: only whoever prepares a call has to know that its types outlive everything.
+    usual: fn(&Result<T, E>, &Clock) -> Outcome,
+    pub(crate) classify: Said<dyn FnMut(&Result<T, E>) -> Outcome + Send + 'a>,
+    pub(crate) retry_if: Said<dyn FnMut(&Result<T, E>) -> bool + Send + 'a>,
+    pub(crate) backoff: Said<dyn FnMut(u32) -> Duration + Send + 'a>,
+    pub(crate) on_retry: Said<dyn FnMut(&Retry<'_, E>) + Send + 'a>,
+    pub(crate) on_denied: Said<dyn FnMut(&Denied<'_, E>) + Send + 'a>,
+    pub(crate) fallback: Said<dyn FnMut(&CallError<T, E>) -> T + Send + 'a>,
+}
+
+impl<T: 'static, E: 'static> Options<'_, T, E> {
+    pub(crate) fn new(idempotent: bool) -> Self {
+        Self {
+            operation: None,
+            idempotent,
+            usual: classify::usual,
+            classify: None,
+            retry_if: None,
+            backoff: None,
+            on_retry: None,
+            on_denied: None,
+            fallback: None,
+        }
+    }
+}
+
 pub(crate) struct Caller<'a, F, T, E> {
     attempt: F,
     options: Options<'a, T, E>,
     key: Key,
-    clock: &'a Clock,
-    /// What the last attempt came to.
-    outcome: Outcome,
+    clock: Clock,
 }
 
 /// A result, and the status it was classified with.
 type Kept<T, E> = (Result<T, E>, Option<u16>);
 
 impl<'a, F, T, E> Caller<'a, F, T, E> {
-    pub(crate) fn new(attempt: F, options: Options<'a, T, E>, clock: &'a Clock) -> Self {
-        Self { attempt, options, key: Key::default(), clock, outcome: Outcome::Abandoned }
+    pub(crate) fn new(attempt: F, options: Options<'a, T, E>, key: Key, clock: Clock) -> Self {
+        Self { attempt, options, key, clock }
     }
 
     /// What the caller of the library gets.
     pub(crate) fn finish(
-        self,
+        &mut self,
         done: Done<Result<T, E>, Kept<T, E>>,
         name: &str,
-    ) -> Result<T, CallError<T, E>> {
-        let cause = match done.end {
+    ) -> Result<Answer<T>, CallError<T, E>> {
+        let Done { end, outcome, reason, attempts, retry_at, elapsed, .. } = done;
+        let cause = match end {
             // The upstream did its work, or at least no attempt will change the reply: theirs to read.
-            End::Reply(Ok(reply)) if !deserves_another(&self.outcome) => return Ok(reply),
-            End::Reply(result) => cause(result, code(&self.outcome)),
+            End::Reply(Ok(value)) if !deserves_another(&outcome) => {
+                return Ok(Answer { value, attempts, elapsed, reason });
+            }
+            End::Reply(result) => cause(result, code(&outcome)),
             End::Kept((result, code)) => cause(result, code),
             End::Refused { earlier: Some((result, code)) } => cause(result, code),
             End::TimedOut { .. } => Cause::TimedOut,
             // Where attempts were made and nothing was kept, they all timed out.
-            End::Refused { earlier: None } if done.attempts > 0 => Cause::TimedOut,
+            End::Refused { earlier: None } if attempts > 0 => Cause::TimedOut,
             End::Refused { earlier: None } => Cause::Refused,
         };
         let now = self.clock.now();
-        Err(CallError::new(Parts {
-            operation: self.options.operation.unwrap_or_else(|| name.to_owned()),
-            attempts: done.attempts,
-            elapsed: done.elapsed,
-            reason: done.reason.unwrap_or(Reason::NotRetryable),
-            retry_in: done.retry_at.map(|at| at.since(now)),
+        let error = CallError::new(Parts {
+            operation: self.options.operation.take().unwrap_or_else(|| name.to_owned()),
+            attempts,
+            elapsed,
+            reason: reason.unwrap_or(Reason::NotRetryable),
+            retry_in: retry_at.map(|at| at.since(now)),
             cause,
-        }))
+        });
+        self.denied(&error);
+        match &mut self.options.fallback {
+            Some(fallback) if error.reason().allows_fallback() => {
+                let value = fallback(&error);
+                Ok(Answer { value, attempts, elapsed, reason })
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn denied(&mut self, error: &CallError<T, E>) {
+        let (attempts, reason) = (error.attempts(), error.reason());
+        if let Some(on_denied) = &mut self.options.on_denied
+            && reason != Reason::NotRetryable
+        {
+            on_denied(&Denied { attempts, reason, error: error.problem() });
+        }
     }
 }
 
@@ -93,33 +170,44 @@ impl<F, Fut, T, E> Sender for Caller<'_, F, T, E>
 where
     F: FnMut(Attempt) -> Fut,
     Fut: Future<Output = Result<T, E>>,
-    T: 'static,
-    E: 'static,
 {
     type Reply = Result<T, E>;
     type Kept = Kept<T, E>;
+    type Attempt = Fut;
+    type Keeping = Ready<Result<Self::Kept, Self::Reply>>;
 
-    /// Nobody can see into a closure: once it runs, it may have sent something.
-    fn send(&mut self, attempt: Try, sending: Sending<'_>) -> impl Future<Output = Self::Reply> {
-        sending.mark_sent();
-        let timeout = attempt.timeout_at.since(attempt.started);
-        (self.attempt)(Attempt { number: attempt.number, timeout, key: self.key.clone() })
+    fn send(&mut self, attempt: &Try) -> Fut {
+        let (number, timeout) = (attempt.number, attempt.timeout());
+        let key = self.key.clone();
+        (self.attempt)(Attempt { number, timeout, credit: attempt.credit, key })
     }
 
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {
-        self.options.outcome(reply, self.clock)
+        let mut outcome = match &mut self.options.classify {
+            Some(classify) => classify(reply),
+            None => (self.options.usual)(reply, &self.clock),
+        };
+        if let (Some(retry_if), Outcome::Failed(failure)) =
+            (&mut self.options.retry_if, &mut outcome)
+        {
+            failure.retryable = retry_if(reply);
+        }
+        outcome
     }
 
     fn is_repeatable(&self) -> bool {
         self.options.idempotent || self.key.was_read()
     }
 
-    async fn keep(&mut self, reply: Self::Reply, _: Time) -> Result<Self::Kept, Self::Reply> {
-        Ok((reply, code(&self.outcome)))
+    fn wait(&mut self, failed: &Failed<'_, Self::Reply>) -> Option<Duration> {
+        self.options.backoff.as_mut().map(|backoff| backoff(failed.attempt))
+    }
+
+    fn keep(&mut self, reply: Self::Reply, outcome: &Outcome, _: Time) -> Self::Keeping {
+        ready(Ok((reply, code(outcome))))
     }
 
     fn tried(&mut self, tried: &Tried, reply: Option<&Self::Reply>) {
-        self.outcome = tried.outcome;
         if let (Next::Retry { at }, Some(on_retry)) = (tried.next, &mut self.options.on_retry) {
             let error = match reply {
                 Some(Ok(_)) => Problem::Reply(code(&tried.outcome)),

@@ -20,17 +20,18 @@
 
 use std::{
     future::{Future, poll_fn},
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc, LazyLock,
         atomic::{AtomicU64, Ordering},
     },
-    task::Poll,
+    task::{Context, Poll},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use pin_project_lite::pin_project;
 use quell_core::Time;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, futures::OwnedNotified};
 
 /// How often a blocked thread looks at a clock that moves by hand.
 const LOOK: Duration = Duration::from_millis(1);
@@ -63,7 +64,7 @@ enum Test {
 #[derive(Debug, Default)]
 struct Manual {
     nanos: AtomicU64,
-    moved: Notify,
+    moved: Arc<Notify>,
 }
 
 /// One origin for the process, so that instants taken from any two system clocks can be compared.
@@ -124,24 +125,8 @@ impl Clock {
     }
 
     /// Waits until that instant, never less.
-    pub async fn sleep_until(&self, until: Time) {
-        if let Some(manual) = self.as_manual() {
-            loop {
-                let moved = manual.moved.notified(); // before looking, or a move in between is missed
-                if self.now() >= until {
-                    return;
-                }
-                moved.await;
-            }
-        }
-        // Tokio's clock and ours need not agree to the microsecond: ours decides.
-        loop {
-            let left = until.since(self.now());
-            if left.is_zero() {
-                return;
-            }
-            tokio::time::sleep(left).await;
-        }
+    pub fn sleep_until(&self, until: Time) -> Sleep {
+        Sleep { clock: self.clone(), until, wait: Wait::Unarmed }
     }
 
     /// What the future gives, or `None` if that takes until the instant; then the future is dropped.
@@ -192,6 +177,118 @@ impl Clock {
         manual.nanos.fetch_max(to.as_nanos(), Ordering::AcqRel);
         manual.moved.notify_waiters();
     }
+}
+
+pin_project! {
+    /// A wait for an instant, from [`Clock::sleep_until`]. Nothing is armed before it is polled.
+    #[derive(Debug)]
+    #[must_use = "nobody waits before it is polled"]
+    pub struct Sleep {
+        clock: Clock,
+        until: Time,
+        #[pin]
+        wait: Wait,
+    }
+}
+
+pin_project! {
+    #[derive(Debug)]
+    #[project = WaitProj]
+    enum Wait {
+        Unarmed,
+        Tokio { #[pin] sleep: tokio::time::Sleep },
+        Manual { moved: Pin<Box<OwnedNotified>> },
+    }
+}
+
+impl Sleep {
+    /// Waits for another instant instead.
+    pub fn reset(self: Pin<&mut Self>, until: Time) {
+        let mut this = self.project();
+        let left = until.since(this.clock.now());
+        *this.until = until;
+        if let WaitProj::Tokio { sleep } = this.wait.as_mut().project() {
+            sleep.reset(from_now(left));
+        }
+    }
+
+    /// The instant it waits for.
+    pub fn until(&self) -> Time {
+        self.until
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        loop {
+            // Armed before looking, or a move in between is missed.
+            if let (Some(manual), WaitProj::Unarmed) =
+                (this.clock.as_manual(), this.wait.as_mut().project())
+            {
+                let mut moved = Box::pin(Arc::clone(&manual.moved).notified_owned());
+                moved.as_mut().enable();
+                this.wait.set(Wait::Manual { moved });
+            }
+            // Tokio's clock and ours need not agree to the microsecond: ours decides.
+            let left = this.until.since(this.clock.now());
+            if left.is_zero() {
+                return Poll::Ready(());
+            }
+            match this.wait.as_mut().project() {
+                WaitProj::Unarmed => {
+                    let sleep = tokio::time::sleep(left);
+                    this.wait.set(Wait::Tokio { sleep });
+                }
+                WaitProj::Tokio { mut sleep } => {
+                    std::task::ready!(sleep.as_mut().poll(cx));
+                    sleep.reset(from_now(left));
+                }
+                WaitProj::Manual { moved } => {
+                    std::task::ready!(moved.as_mut().poll(cx));
+                    this.wait.set(Wait::Unarmed);
+                }
+            }
+        }
+    }
+}
+
+pin_project! {
+    /// At most one [`Sleep`], made when it is first needed: most attempts end before anybody has to wait.
+    #[derive(Debug, Default)]
+    pub(crate) struct Timer {
+        #[pin]
+        sleep: Option<Sleep>,
+    }
+}
+
+impl Timer {
+    /// Whether that instant has come; whoever polls is woken then.
+    pub(crate) fn poll_until(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        clock: &Clock,
+        until: Time,
+    ) -> Poll<()> {
+        let mut this = self.project();
+        match this.sleep.as_mut().as_pin_mut() {
+            None => this.sleep.set(Some(clock.sleep_until(until))),
+            Some(sleep) if sleep.until() != until => sleep.reset(until),
+            Some(_) => {}
+        }
+        match this.sleep.as_pin_mut() {
+            Some(sleep) => sleep.poll(cx),
+            None => Poll::Ready(()), // cannot be: it was just made
+        }
+    }
+}
+
+/// Tokio's timer does not take every duration; further than this nobody waits.
+fn from_now(left: Duration) -> tokio::time::Instant {
+    const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
+    tokio::time::Instant::now() + left.min(FAR)
 }
 
 impl Test {

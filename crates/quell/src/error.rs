@@ -114,7 +114,7 @@ impl<T, E> CallError<T, E> {
         *self.0
     }
 
-    fn problem(&self) -> Option<Problem<'_, E>> {
+    pub(crate) fn problem(&self) -> Option<Problem<'_, E>> {
         match &self.0.cause {
             Cause::Reply(_, code) => Some(Problem::Reply(*code)),
             Cause::Error(error) => Some(Problem::Error(error)),

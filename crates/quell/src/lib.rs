@@ -59,10 +59,10 @@ pub use quell_core::{
 
 pub use attempt::Attempt;
 pub use builder::Builder;
-pub use caller::Retry;
+pub use caller::{Answer, Denied, Retry};
 pub use clock::Clock;
 pub use error::{CallError, Cause, Problem};
 pub use observe::Observe;
 pub use prepared::{CallFuture, Prepared};
-pub use quell::Quell;
+pub use quell::{Owned, Quell};
 pub use upstream::Upstream;

@@ -1,21 +1,25 @@
 //! Prepared: a call that is ready to go.
 
-use std::{future::Future, future::IntoFuture, pin::Pin};
+use std::{
+    future::{Future, IntoFuture, Ready, ready},
+    pin::Pin,
+    time::Duration,
+};
 
 use quell_core::Outcome;
 
 use crate::{
     Quell,
-    attempt::Attempt,
-    caller::{Caller, Retry},
-    classify,
+    attempt::{Attempt, Key},
+    caller::{Answer, Caller, Denied, Options, Retry},
     error::CallError,
-    run,
+    quell::Owned,
+    run::{drive, drive_blocking},
+    upstream::Guard,
 };
 
-/// A boxed future, as `await` needs one with a name.
-pub type CallFuture<'a, T, E> =
-    Pin<Box<dyn Future<Output = Result<T, CallError<T, E>>> + Send + 'a>>;
+/// A call under way, boxed because `await` needs a future with a name. Dropping it gives back all that the call holds.
+pub type CallFuture<'a, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
 
 /// A call that is ready to go: `await` it, or on a thread [`wait`](Prepared::wait) for it.
 ///
@@ -42,26 +46,19 @@ pub type CallFuture<'a, T, E> =
 pub struct Prepared<'a, F, T, E> {
     quell: &'a Quell,
     attempt: F,
+    key: Key,
+    deadline: Option<Duration>,
     options: Options<'a, T, E>,
 }
 
-pub(crate) struct Options<'a, T, E> {
-    pub(crate) operation: Option<String>,
-    pub(crate) idempotent: bool,
-    pub(crate) classify: Option<Classify<'a, T, E>>,
-    pub(crate) on_retry: Option<OnRetry<'a, E>>,
+impl<'a, F, T: 'static, E: 'static> Prepared<'a, F, T, E> {
+    pub(crate) fn new(quell: &'a Quell, attempt: F) -> Self {
+        let options = Options::new(quell.is_idempotent());
+        Self { quell, attempt, key: Key::default(), deadline: None, options }
+    }
 }
 
-type Classify<'a, T, E> = Box<dyn FnMut(&Result<T, E>) -> Outcome + Send + 'a>;
-type OnRetry<'a, E> = Box<dyn FnMut(&Retry<'_, E>) + Send + 'a>;
-
 impl<'a, F, T, E> Prepared<'a, F, T, E> {
-    pub(crate) fn new(quell: &'a Quell, attempt: F) -> Self {
-        let idempotent = quell.is_idempotent();
-        let options = Options { operation: None, idempotent, classify: None, on_retry: None };
-        Self { quell, attempt, options }
-    }
-
     /// What the call is named in its error, instead of the upstream's name.
     pub fn operation(mut self, name: impl Into<String>) -> Self {
         self.options.operation = Some(name.into());
@@ -74,16 +71,66 @@ impl<'a, F, T, E> Prepared<'a, F, T, E> {
         self
     }
 
+    /// The key that [`Attempt::key`] gives, instead of one made for this call: an order's number, say, so that a repeated
+    /// order is recognised after a restart too.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Key::given(key.into());
+        self
+    }
+
+    /// Nobody waits longer than this. It can only shorten the policy's timeout.
+    pub fn deadline(mut self, within: Duration) -> Self {
+        self.deadline = Some(within);
+        self
+    }
+
     /// Says what an attempt came to, in place of the [usual rules](crate::classify).
     pub fn classify(mut self, classify: impl FnMut(&Result<T, E>) -> Outcome + Send + 'a) -> Self {
         self.options.classify = Some(Box::new(classify));
         self
     }
 
-    /// Hears of every retry before its wait.
+    /// Says whether a failure is worth another attempt; what it means to breaker and budget stays as it was.
+    pub fn retry_if(mut self, retry_if: impl FnMut(&Result<T, E>) -> bool + Send + 'a) -> Self {
+        self.options.retry_if = Some(Box::new(retry_if));
+        self
+    }
+
+    /// Says how long to wait after an attempt, in place of the policy's backoff; the first attempt is 1. A hint of the
+    /// upstream and the deadline hold all the same. Beware of waits without jitter: callers who failed together come back
+    /// together.
+    pub fn backoff(mut self, wait: impl FnMut(u32) -> Duration + Send + 'a) -> Self {
+        self.options.backoff = Some(Box::new(wait));
+        self
+    }
+
+    /// Hears of every retry before it is waited for.
     pub fn on_retry(mut self, on_retry: impl FnMut(&Retry<'_, E>) + Send + 'a) -> Self {
         self.options.on_retry = Some(Box::new(on_retry));
         self
+    }
+
+    /// Hears that the call was refused, or that it failed and may not be tried again, and why.
+    pub fn on_denied(mut self, on_denied: impl FnMut(&Denied<'_, E>) + Send + 'a) -> Self {
+        self.options.on_denied = Some(Box::new(on_denied));
+        self
+    }
+
+    /// Stands in for the reply if the upstream is in trouble or has too much to do: see
+    /// [`Reason::allows_fallback`](quell_core::Reason::allows_fallback). Budget, breaker and observers see the failure.
+    pub fn fallback(mut self, fallback: impl FnMut(&CallError<T, E>) -> T + Send + 'a) -> Self {
+        self.options.fallback = Some(Box::new(fallback));
+        self
+    }
+
+    fn parts<G>(self, attempt: impl FnOnce(F) -> G) -> (Guard<Owned>, Caller<'a, G, T, E>) {
+        let mut guard = self.quell.begin();
+        let clock = guard.upstream().clock().clone();
+        if let Some(within) = self.deadline {
+            let by = clock.now() + within;
+            guard.call().set_deadline(by);
+        }
+        (guard, Caller::new(attempt(self.attempt), self.options, self.key, clock))
     }
 }
 
@@ -91,34 +138,64 @@ impl<'a, F, Fut, T, E> Prepared<'a, F, T, E>
 where
     F: FnMut(Attempt) -> Fut,
     Fut: Future<Output = Result<T, E>>,
-    T: 'static,
-    E: 'static,
 {
-    /// What `await` does, without a box and for futures that are not `Send`.
-    pub async fn run(self) -> Result<T, CallError<T, E>> {
-        let Self { quell, attempt, options } = self;
-        let clock = quell.shared().clock();
-        let guard = quell.shared().begin(quell.policy());
-        let mut caller = Caller::new(attempt, options, clock);
-        let done = run::drive(guard, &mut caller).await;
-        caller.finish(done, quell.name())
+    /// What [`counted`](Prepared::counted) does, without a box and for futures that are not `Send`.
+    pub async fn run(self) -> Result<Answer<T>, CallError<T, E>> {
+        let (guard, mut caller) = self.parts(|attempt| attempt);
+        let upstream = guard.upstream().clone();
+        let done = drive(guard, &mut caller).await;
+        caller.finish(done, upstream.name())
+    }
+}
+
+impl<'a, F, Fut, T, E> Prepared<'a, F, T, E>
+where
+    F: FnMut(Attempt) -> Fut + Send + 'a,
+    Fut: Future<Output = Result<T, E>> + Send + 'a,
+    T: Send + 'a,
+    E: Send + 'a,
+{
+    /// The same with the number of attempts, and how long it took, beside the reply.
+    ///
+    /// ```
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+    /// # runtime.block_on(async {
+    /// use quell::{Clock, Quell};
+    ///
+    /// let stock = Quell::upstream("stock").idempotent().clock(Clock::tokio()).build()?;
+    /// let answer = stock
+    ///     .call(async |attempt| match attempt.number() {
+    ///         1 | 2 => Err(std::io::Error::other("connection reset")),
+    ///         _ => Ok(7),
+    ///     })
+    ///     .counted()
+    ///     .await?;
+    /// assert_eq!((answer.value, answer.attempts), (7, 3));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// # Ok::<_, std::io::Error>(())
+    /// ```
+    pub fn counted(self) -> CallFuture<'a, Answer<T>, CallError<T, E>> {
+        Box::pin(self.run())
     }
 }
 
 impl<'a, F, T, E> Prepared<'a, F, T, E>
 where
     F: FnMut(Attempt) -> Result<T, E>,
-    T: 'static,
-    E: 'static,
 {
     /// Makes the call on this thread, which blocks while the call waits.
     pub fn wait(self) -> Result<T, CallError<T, E>> {
-        let Self { quell, mut attempt, options } = self;
-        let clock = quell.shared().clock();
-        let guard = quell.shared().begin(quell.policy());
-        let mut caller = Caller::new(|this| std::future::ready(attempt(this)), options, clock);
-        let done = run::drive_blocking(guard, &mut caller);
-        caller.finish(done, quell.name())
+        self.wait_counted().map(|answer| answer.value)
+    }
+
+    /// The same with the number of attempts, and how long it took, beside the reply.
+    pub fn wait_counted(self) -> Result<Answer<T>, CallError<T, E>> {
+        let at_once = |mut attempt: F| move |this| -> Ready<_> { ready(attempt(this)) };
+        let (guard, mut caller) = self.parts(at_once);
+        let name = guard.upstream().clone();
+        let done = drive_blocking(guard, &mut caller);
+        caller.finish(done, name.name())
     }
 }
 
@@ -126,26 +203,13 @@ impl<'a, F, Fut, T, E> IntoFuture for Prepared<'a, F, T, E>
 where
     F: FnMut(Attempt) -> Fut + Send + 'a,
     Fut: Future<Output = Result<T, E>> + Send + 'a,
-    T: Send + 'static,
-    E: Send + 'static,
+    T: Send + 'a,
+    E: Send + 'a,
 {
     type Output = Result<T, CallError<T, E>>;
-    type IntoFuture = CallFuture<'a, T, E>;
+    type IntoFuture = CallFuture<'a, T, CallError<T, E>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
-    }
-}
-
-impl<T, E> Options<'_, T, E>
-where
-    T: 'static,
-    E: 'static,
-{
-    pub(crate) fn outcome(&mut self, result: &Result<T, E>, clock: &crate::Clock) -> Outcome {
-        match &mut self.classify {
-            Some(classify) => classify(result),
-            None => classify::usual(result, clock),
-        }
+        Box::pin(async { Ok(self.run().await?.value) })
     }
 }

@@ -1,10 +1,20 @@
 //! Quell: the handle on one upstream through which calls are made.
 
-use std::future::Future;
+use std::{future::Future, sync::Arc};
 
-use quell_core::{Policy, Snapshot};
+use arc_swap::ArcSwap;
+use quell_core::{
+    Policy, Snapshot,
+    spec::{Invalid, PolicySpec, UpstreamSpec},
+};
 
-use crate::{Upstream, attempt::Attempt, builder::Builder, prepared::Prepared};
+use crate::{
+    Upstream,
+    attempt::Attempt,
+    builder::Builder,
+    prepared::Prepared,
+    upstream::{Guard, Terms},
+};
 
 /// The handle on one upstream through which calls are made.
 ///
@@ -32,7 +42,7 @@ use crate::{Upstream, attempt::Attempt, builder::Builder, prepared::Prepared};
 #[derive(Debug, Clone)]
 pub struct Quell {
     upstream: Upstream,
-    policy: Policy,
+    policy: Arc<ArcSwap<Policy>>,
     idempotent: bool,
 }
 
@@ -44,7 +54,7 @@ impl Quell {
 
     /// Calls with this policy through an upstream that others may share.
     pub fn new(upstream: Upstream, policy: Policy, idempotent: bool) -> Self {
-        Self { upstream, policy, idempotent }
+        Self { upstream, policy: Arc::new(ArcSwap::from_pointee(policy)), idempotent }
     }
 
     /// Prepares a call; `await` makes it. The closure makes one attempt each time it is run.
@@ -55,6 +65,8 @@ impl Quell {
     where
         F: FnMut(Attempt) -> Fut,
         Fut: Future<Output = Result<T, E>>,
+        T: 'static,
+        E: 'static,
     {
         Prepared::new(self, attempt)
     }
@@ -63,8 +75,29 @@ impl Quell {
     pub fn call_blocking<F, T, E>(&self, attempt: F) -> Prepared<'_, F, T, E>
     where
         F: FnMut(Attempt) -> Result<T, E>,
+        T: 'static,
+        E: 'static,
     {
         Prepared::new(self, attempt)
+    }
+
+    /// Goes on under another policy and spec with all that is known: budget, breaker, estimates, ghosts. All clones do.
+    /// Calls under way keep the policy that they began with. What is not valid changes nothing.
+    ///
+    /// ```
+    /// use quell::{Quell, core::spec::{PolicySpec, UpstreamSpec}};
+    ///
+    /// let stock = Quell::upstream("stock").build()?;
+    /// let once = PolicySpec { attempts: 1, ..PolicySpec::library() };
+    /// stock.clone().reload(once, UpstreamSpec::library())?;
+    /// assert_eq!(stock.policy().attempts(), 1);
+    /// # Ok::<_, quell::Invalid>(())
+    /// ```
+    pub fn reload(&self, policy: PolicySpec, upstream: UpstreamSpec) -> Result<(), Invalid> {
+        let policy = Policy::new(policy)?;
+        self.upstream.reload(upstream, policy.per_try())?;
+        self.policy.store(Arc::new(policy));
+        Ok(())
     }
 
     /// The upstream's name.
@@ -82,11 +115,37 @@ impl Quell {
         &self.upstream
     }
 
-    pub(crate) fn policy(&self) -> &Policy {
-        &self.policy
+    /// The policy of the next call.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.policy.load_full()
+    }
+
+    /// A call on these terms, for whoever makes attempts in another way than by a closure: see [`run`](crate::run).
+    #[inline]
+    pub fn begin(&self) -> Guard<Owned> {
+        Guard::new(Owned { upstream: self.upstream.clone(), policy: self.policy() })
     }
 
     pub(crate) fn is_idempotent(&self) -> bool {
         self.idempotent
+    }
+}
+
+/// [`Terms`] that a call owns, so that it may outlive the handle it was made through.
+#[derive(Debug, Clone)]
+pub struct Owned {
+    upstream: Upstream,
+    policy: Arc<Policy>,
+}
+
+impl Terms for Owned {
+    #[inline]
+    fn upstream(&self) -> &Upstream {
+        &self.upstream
+    }
+
+    #[inline]
+    fn policy(&self) -> &Policy {
+        &self.policy
     }
 }

@@ -22,7 +22,7 @@
 //!
 //! let mut guard = upstream.begin(&policy);
 //! let Step::Send(send) = guard.step(Input::Start) else { panic!() };
-//! guard.sending().mark_sent();
+//! guard.call().sent(send.slot);
 //! assert_eq!(upstream.snapshot().in_flight, 1);
 //! drop(guard); // the caller left: the slot becomes a ghost, as the upstream may still be at work
 //! assert_eq!((upstream.snapshot().in_flight, upstream.snapshot().ghosts), (0, 1));
@@ -33,11 +33,9 @@ use std::{
     collections::BTreeMap,
     fmt,
     future::poll_fn,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{Poll, Waker},
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -51,6 +49,7 @@ use super::sync::{Mutex, MutexGuard};
 pub use crate::host::Host;
 use crate::{
     Clock,
+    clock::Timer,
     observe::{Event, Finished, Observe},
 };
 
@@ -107,14 +106,8 @@ impl Upstream {
 
     /// A call that begins with its first step. If its caller came earlier, tell the [call](Guard::call).
     #[inline]
-    pub fn begin<'a>(&'a self, policy: &'a Policy) -> Guard<'a> {
-        Guard {
-            upstream: self,
-            policy,
-            call: Call::new(),
-            now: Time::ZERO,
-            sent: AtomicBool::new(false),
-        }
+    pub fn begin<'a>(&'a self, policy: &'a Policy) -> Guard<Borrowed<'a>> {
+        Guard::new(Borrowed { upstream: self, policy })
     }
 
     /// Goes on under another spec with all that it knows: see [`quell_core::Upstream::reload`]. Calls under way keep their
@@ -191,30 +184,40 @@ impl State {
     }
 }
 
-/// One call under way. Dropping it, at any moment, gives back all that the call holds, and tells observers of its end.
-pub struct Guard<'a> {
-    upstream: &'a Upstream,
-    policy: &'a Policy,
-    call: Call,
-    now: Time,
-    /// Whether the latest attempt was sent.
-    sent: AtomicBool,
+/// Whose call it is, and by which policy: borrowed from whoever outlives the call, or owned by it.
+pub trait Terms {
+    /// What is called.
+    fn upstream(&self) -> &Upstream;
+    /// How.
+    fn policy(&self) -> &Policy;
 }
 
-/// Lets a sender say when its first byte goes out. Until then a dropped attempt leaves no ghost.
+/// [`Terms`] of a call that ends before its upstream and policy do.
 #[derive(Debug, Clone, Copy)]
-pub struct Sending<'a>(&'a AtomicBool);
+pub struct Borrowed<'a> {
+    /// What is called.
+    pub upstream: &'a Upstream,
+    /// How.
+    pub policy: &'a Policy,
+}
 
-impl Sending<'_> {
-    /// From now on the upstream may act on the attempt.
-    pub fn mark_sent(&self) {
-        self.0.store(true, Ordering::Release);
+impl Terms for Borrowed<'_> {
+    #[inline]
+    fn upstream(&self) -> &Upstream {
+        self.upstream
     }
 
-    /// Not one byte went out after all: the connection was dead and handed the request back.
-    pub fn take_back(&self) {
-        self.0.store(false, Ordering::Release);
+    #[inline]
+    fn policy(&self) -> &Policy {
+        self.policy
     }
+}
+
+/// One call under way. Dropping it, at any moment, gives back all that the call holds, and tells observers of its end.
+pub struct Guard<T: Terms> {
+    terms: T,
+    call: Call,
+    now: Time,
 }
 
 /// What a look at the seat shows.
@@ -223,7 +226,13 @@ enum Look {
     PollAt(Time),
 }
 
-impl<'a> Guard<'a> {
+impl<T: Terms> Guard<T> {
+    /// A call on these terms, which begins with its first step.
+    #[inline]
+    pub fn new(terms: T) -> Self {
+        Self { terms, call: Call::new(), now: Time::ZERO }
+    }
+
     /// Tells what happened and answers what to do next.
     #[inline]
     pub fn step(&mut self, input: Input) -> Step {
@@ -235,23 +244,31 @@ impl<'a> Guard<'a> {
         }
     }
 
-    /// For the attempt that is being made: see [`Sending`].
-    pub fn sending(&self) -> Sending<'_> {
-        Sending(&self.sent)
-    }
-
     /// After [`Step::Enqueue`]: waits for a slot or a refusal, and answers what to do next.
     ///
     /// The grant goes from the seat into the call without ever being in the caller's hands, so this may be
     /// dropped at any moment, and called again.
     pub async fn queue(&mut self) -> Step {
+        let mut timer = pin!(Timer::default());
+        poll_fn(|cx| self.poll_queue(cx, timer.as_mut())).await
+    }
+
+    /// [`Guard::queue`] for whoever polls.
+    pub(crate) fn poll_queue(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut timer: Pin<&mut Timer>,
+    ) -> Poll<Step> {
         let mut poll_at = Time::MAX;
         loop {
-            let look = poll_fn(|cx| self.look(poll_at, cx.waker()));
-            match self.upstream.clock().timeout_at(poll_at, look).await {
-                Some(Look::Over) => return self.take_seat(),
-                Some(Look::PollAt(at)) => poll_at = at,
-                None => self.upstream.turn(|_, _| ()),
+            match self.look(poll_at, cx.waker()) {
+                Poll::Ready(Look::Over) => return Poll::Ready(self.take_seat()),
+                Poll::Ready(Look::PollAt(at)) => poll_at = at,
+                Poll::Pending => {
+                    let clock = self.upstream().clock();
+                    std::task::ready!(timer.as_mut().poll_until(cx, clock, poll_at));
+                    self.upstream().turn(|_, _| ());
+                }
             }
         }
     }
@@ -264,10 +281,10 @@ impl<'a> Guard<'a> {
             match self.look(poll_at, &waker) {
                 Poll::Ready(Look::Over) => return self.take_seat(),
                 Poll::Ready(Look::PollAt(at)) => poll_at = at,
-                Poll::Pending if self.upstream.clock().now() >= poll_at => {
-                    self.upstream.turn(|_, _| ());
+                Poll::Pending if self.upstream().clock().now() >= poll_at => {
+                    self.upstream().turn(|_, _| ());
                 }
-                Poll::Pending => self.upstream.clock().park_until(poll_at),
+                Poll::Pending => self.upstream().clock().park_until(poll_at),
             }
         }
     }
@@ -278,8 +295,8 @@ impl<'a> Guard<'a> {
     }
 
     /// Whose call this is.
-    pub fn upstream(&self) -> &'a Upstream {
-        self.upstream
+    pub fn upstream(&self) -> &Upstream {
+        self.terms.upstream()
     }
 
     /// When the caller came.
@@ -293,7 +310,7 @@ impl<'a> Guard<'a> {
     }
 
     fn look(&self, poll_at: Time, waker: &Waker) -> Poll<Look> {
-        let mut state = self.upstream.0.state.lock();
+        let mut state = self.upstream().0.state.lock();
         let told = state.poll_at;
         match self.call.ticket().and_then(|ticket| state.seats.get_mut(&ticket)) {
             None | Some(Seat { result: Some(_), .. }) => Poll::Ready(Look::Over),
@@ -322,9 +339,6 @@ impl<'a> Guard<'a> {
 
     #[inline(never)]
     fn succeed(&mut self, slot: u8) -> Step {
-        if self.call.latest() != slot {
-            self.note_sent(); // of the one that lost
-        }
         self.turn(|call, now, policy, State { core, wakes, .. }| {
             call.succeed(now, slot, policy, core, wakes)
         })
@@ -332,7 +346,6 @@ impl<'a> Guard<'a> {
 
     #[cold]
     fn decide(&mut self, input: impl FnOnce(&mut State) -> Input) -> Step {
-        self.note_sent();
         self.turn(|call, now, policy, state| {
             let input = input(state);
             call.step(now, input, policy, &mut state.core, &mut state.wakes)
@@ -341,10 +354,10 @@ impl<'a> Guard<'a> {
 
     #[inline(always)]
     fn turn(&mut self, act: impl FnOnce(&mut Call, Time, &Policy, &mut State) -> Step) -> Step {
-        let Self { upstream, policy, call, now, .. } = self;
-        upstream.turn(|at, state| {
+        let Self { terms, call, now } = self;
+        terms.upstream().turn(|at, state| {
             *now = at;
-            let step = act(call, at, policy, state);
+            let step = act(call, at, terms.policy(), state);
             if let Step::Enqueue { ticket, .. } = &step {
                 state.seat(*ticket);
             }
@@ -352,18 +365,11 @@ impl<'a> Guard<'a> {
         })
     }
 
-    fn note_sent(&mut self) {
-        if std::mem::take(self.sent.get_mut()) {
-            self.call.sent(self.call.latest());
-        }
-    }
-
     /// Gives back whatever an unfinished call holds.
     #[cold]
     fn abandon(&mut self) {
-        self.note_sent();
-        let Self { upstream, call, now, .. } = self;
-        upstream.turn(|at, state| {
+        let Self { terms, call, now } = self;
+        terms.upstream().turn(|at, state| {
             *now = at;
             let State { core, seats, wakes, .. } = state;
             let seat = call.ticket().and_then(|ticket| seats.remove(&ticket));
@@ -378,17 +384,17 @@ impl<'a> Guard<'a> {
     fn tell_end(&self) {
         let (attempts, reason) = (self.call.attempts(), self.call.reason());
         let elapsed = self.now.since(self.since());
-        self.upstream.tell(&Event::Finished(&Finished { attempts, reason, elapsed }));
+        self.upstream().tell(&Event::Finished(&Finished { attempts, reason, elapsed }));
     }
 }
 
-impl Drop for Guard<'_> {
+impl<T: Terms> Drop for Guard<T> {
     #[inline]
     fn drop(&mut self) {
         if !self.call.is_over() {
             self.abandon();
         }
-        if self.upstream.0.observer.is_some() {
+        if self.upstream().0.observer.is_some() {
             self.tell_end();
         }
     }
@@ -416,8 +422,9 @@ impl fmt::Debug for Upstream {
     }
 }
 
-impl fmt::Debug for Guard<'_> {
+impl<T: Terms> fmt::Debug for Guard<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("upstream", &self.upstream).field("call", &self.call).finish()
+        let upstream = self.upstream();
+        f.debug_struct("Guard").field("upstream", upstream).field("call", &self.call).finish()
     }
 }

@@ -15,7 +15,7 @@ use quell_core::{
     spec::{PolicySpec, UpstreamSpec},
 };
 
-use self::upstream::{Guard, Host, Upstream};
+use self::upstream::{Borrowed, Guard, Host, Upstream};
 use crate::Clock;
 
 mod sync {
@@ -49,7 +49,7 @@ fn narrow() -> (Upstream, Policy) {
     (Upstream::new("narrow", spec, policy.per_try(), host).unwrap(), policy)
 }
 
-fn begin((upstream, policy): &(Upstream, Policy)) -> (Guard<'_>, Step) {
+fn begin((upstream, policy): &(Upstream, Policy)) -> (Guard<Borrowed<'_>>, Step) {
     let mut guard = upstream.begin(policy);
     let step = guard.step(Input::Start);
     (guard, step)
@@ -62,7 +62,7 @@ fn patient(narrow: &(Upstream, Policy)) {
         step = shuttle::future::block_on(guard.queue());
     }
     let Step::Send(send) = step else { panic!("the only slot came free: {step:?}") };
-    guard.sending().mark_sent();
+    guard.call().sent(send.slot);
     shuttle::thread::yield_now();
     let ended = Input::Ended { slot: send.slot, outcome: Outcome::Success };
     assert!(matches!(guard.step(ended), Step::Finish(_)));

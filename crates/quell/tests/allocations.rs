@@ -18,7 +18,7 @@ fn a_call_that_succeeds_at_once_allocates_nothing() {
     let call = || {
         let mut guard = upstream.begin(&policy);
         let Step::Send(send) = guard.step(Input::Start) else { panic!() };
-        guard.sending().mark_sent();
+        guard.call().sent(send.slot);
         let _ = guard.step(Input::Ended { slot: send.slot, outcome: Outcome::Success });
     };
     call();

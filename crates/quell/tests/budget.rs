@@ -34,7 +34,7 @@ async fn a_thousand_simultaneous_failures_at_a_fifth_see_two_hundred_retries() {
                 Err::<(), _>("down")
             })
         })
-        .map(IntoFuture::into_future)
+        .map(|call| Box::pin(call.into_future()))
         .collect();
     let mut reasons = Vec::new();
     for result in join_all(calls).await {

@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 use std::{
-    future::Future,
+    future::{Future, Ready, ready},
     pin::{Pin, pin},
     sync::{
         Arc,
-        atomic::{AtomicU32, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
     time::Duration,
@@ -21,7 +21,7 @@ use quell::{
     },
     observe::{Event, Observe},
     run::{self, Done, Sender, Try},
-    upstream::{Guard, Host, Sending},
+    upstream::{Borrowed, Guard, Host},
 };
 
 /// One slot, one token, a queue of eight, and time that stands still.
@@ -44,7 +44,7 @@ impl Narrow {
         Self { upstream, policy }
     }
 
-    fn begin(&self) -> (Guard<'_>, Step) {
+    fn begin(&self) -> (Guard<Borrowed<'_>>, Step) {
         let mut guard = self.upstream.begin(&self.policy);
         guard.call().set_repeatable(true);
         let step = guard.step(Input::Start);
@@ -117,10 +117,10 @@ fn dropped_in_backoff_it_holds_no_slot_and_gets_its_token_back() {
 fn dropped_in_an_attempt_it_leaves_a_ghost_if_it_was_sent_and_nothing_if_not() {
     for (sent, held) in [(false, (0, 0, 0)), (true, (0, 1, 0))] {
         let narrow = Narrow::new();
-        let (guard, step) = narrow.begin();
-        assert!(matches!(step, Step::Send(_)));
+        let (mut guard, step) = narrow.begin();
+        let Step::Send(send) = step else { panic!() };
         if sent {
-            guard.sending().mark_sent();
+            guard.call().sent(send.slot);
         }
         assert_eq!(narrow.held(), (1, 0, 0));
         drop(guard);
@@ -136,9 +136,9 @@ fn a_token_paid_for_a_retry_returns_if_the_retry_was_not_sent_and_only_then() {
         let failed = ended(Outcome::Failed(Failure::of(Fault::Server)));
         let Step::Sleep { until } = guard.step(failed) else { panic!() };
         narrow.upstream.clock().sleep_until_blocking(until);
-        assert!(matches!(guard.step(Input::Woke), Step::Send(_)));
+        let Step::Send(send) = guard.step(Input::Woke) else { panic!() };
         if sent {
-            guard.sending().mark_sent();
+            guard.call().sent(send.slot);
         }
         drop(guard);
         assert_eq!(narrow.upstream.snapshot().budget, budget, "sent: {sent}");
@@ -158,17 +158,37 @@ fn wide(seed: u64) -> (Upstream, Policy) {
 }
 
 /// Takes up to 4 ms, and fails once in eight times.
-struct Work(Rng);
+struct Work {
+    rng: Rng,
+    sent: Arc<AtomicBool>,
+}
+
+impl Work {
+    fn new(rng: Rng) -> Self {
+        Self { rng, sent: Arc::default() }
+    }
+}
 
 impl Sender for Work {
     type Reply = bool;
     type Kept = bool;
+    type Attempt = Pin<Box<dyn Future<Output = bool> + Send>>;
+    type Keeping = Ready<Result<bool, bool>>;
 
-    async fn send(&mut self, _: Try, sending: Sending<'_>) -> bool {
-        tokio::task::yield_now().await; // as if it connected
-        sending.mark_sent();
-        tokio::time::sleep(self.0.up_to(Duration::from_millis(4))).await;
-        self.0.below(8) != 0
+    fn send(&mut self, _: &Try) -> Self::Attempt {
+        let (takes, works) = (self.rng.up_to(Duration::from_millis(4)), self.rng.below(8) != 0);
+        self.sent.store(false, Ordering::Relaxed);
+        let sent = Arc::clone(&self.sent);
+        Box::pin(async move {
+            tokio::task::yield_now().await; // as if it connected
+            sent.store(true, Ordering::Relaxed);
+            tokio::time::sleep(takes).await;
+            works
+        })
+    }
+
+    fn is_sent(&self, _: &Self::Attempt) -> bool {
+        self.sent.load(Ordering::Relaxed)
     }
 
     fn classify(&mut self, worked: &bool) -> Outcome {
@@ -179,8 +199,8 @@ impl Sender for Work {
         true
     }
 
-    async fn keep(&mut self, worked: bool, _: Time) -> Result<bool, bool> {
-        Ok(worked)
+    fn keep(&mut self, worked: bool, _: &Outcome, _: Time) -> Self::Keeping {
+        ready(Ok(worked))
     }
 }
 
@@ -226,8 +246,7 @@ async fn twenty_thousand_callers_who_leave_at_random_leak_nothing() {
             let mut guard = upstream.begin(&policy);
             // Told how long they stay, or so few would be let into the queue that little is proved.
             guard.call().set_deadline(upstream.clock().now() + Duration::from_secs(1));
-            let mut work = Work(rng);
-            let call = Box::pin(run::drive(guard, &mut work));
+            let call = Box::pin(run::drive(guard, Work::new(rng)));
             let answer = match early {
                 true => DropAfter(polls, call).await,
                 false => tokio::time::timeout(patience, call).await.ok(),
@@ -255,7 +274,7 @@ async fn twenty_thousand_callers_who_leave_at_random_leak_nothing() {
     for _ in 0..100 {
         let mut guard = upstream.begin(&policy);
         guard.call().set_deadline(upstream.clock().now() + Duration::from_secs(5));
-        let served = run::drive(guard, &mut Work(Rng::new(seed))).await.reason.is_none();
+        let served = run::drive(guard, Work::new(Rng::new(seed))).await.reason.is_none();
         let now = upstream.snapshot();
         if served {
             assert_eq!((now.in_flight, now.ghosts, now.queued), (0, 0, 0), "seed {seed}");

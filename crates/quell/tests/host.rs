@@ -1,7 +1,11 @@
 //! What a host with a sender of its own can rely on.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
+use std::{
+    future::{Ready, pending, ready},
+    pin::Pin,
+    sync::Arc,
+};
 
 use parking_lot::Mutex;
 use quell::{
@@ -13,7 +17,7 @@ use quell::{
     },
     observe::{Event, Next, Observe, Tried},
     run::{self, End, Sender, Try},
-    upstream::{Host, Sending},
+    upstream::Host,
 };
 
 /// Answers with statuses from a script; 0 never answers.
@@ -32,15 +36,18 @@ fn script(statuses: &[u16]) -> Script {
 impl Sender for Script {
     type Reply = u16;
     type Kept = u16;
+    type Attempt = Pin<Box<dyn Future<Output = u16>>>;
+    type Keeping = Ready<Result<u16, u16>>;
 
-    async fn send(&mut self, _: Try, sending: Sending<'_>) -> u16 {
-        if self.connects {
-            sending.mark_sent();
-        }
+    fn send(&mut self, _: &Try) -> Self::Attempt {
         match self.statuses.pop() {
-            Some(0) | None => std::future::pending().await,
-            Some(status) => status,
+            Some(0) | None => Box::pin(pending()),
+            Some(status) => Box::pin(ready(status)),
         }
+    }
+
+    fn is_sent(&self, _: &Self::Attempt) -> bool {
+        self.connects
     }
 
     fn classify(&mut self, status: &u16) -> Outcome {
@@ -54,8 +61,8 @@ impl Sender for Script {
         self.connects
     }
 
-    async fn keep(&mut self, status: u16, _: Time) -> Result<u16, u16> {
-        if self.can_keep { Ok(status) } else { Err(status) }
+    fn keep(&mut self, status: u16, _: &Outcome, _: Time) -> Self::Keeping {
+        ready(if self.can_keep { Ok(status) } else { Err(status) })
     }
 
     fn tried(&mut self, tried: &Tried, _: Option<&u16>) {

@@ -43,8 +43,8 @@ fn callers_under_way_across_a_reload_leak_nothing() {
     let Step::Sleep { .. } = asleep.step(Input::Ended { slot: 0, outcome: failed }) else {
         panic!()
     };
-    let (under_way, Step::Send(_)) = begin() else { panic!() };
-    under_way.sending().mark_sent();
+    let (mut under_way, Step::Send(send)) = begin() else { panic!() };
+    under_way.call().sent(send.slot);
     let (mut first, Step::Enqueue { .. }) = begin() else { panic!() };
     let (second, Step::Enqueue { .. }) = begin() else { panic!() };
 

@@ -1,5 +1,7 @@
 //! About: what a host tells a call of its request and its attempts, and what it can ask.
 
+use core::time::Duration;
+
 use super::Call;
 use crate::{
     AttemptId, Priority, Reason, Time,
@@ -56,6 +58,12 @@ impl Call {
     /// Whether the request can be sent again in full.
     pub fn set_replayable(&mut self, replayable: bool) {
         self.replayable = replayable;
+    }
+
+    /// How long to wait before the next retry, if there is one, in place of the policy's backoff. A hint of the upstream
+    /// and the deadline hold all the same. Say so before [`Input::Ended`](super::Input::Ended).
+    pub fn set_wait(&mut self, wait: Duration) {
+        self.wait = Some(wait);
     }
 
     /// The call is part of a chain that shares one credit of retries. Without it the policy's attempts alone count.

@@ -89,8 +89,13 @@ impl Call {
         {
             return Err(Reason::HintTooLong);
         }
-        let retry = self.burnt().max(1);
-        self.waited = policy.backoff_after(failure.fault).delay(retry, self.waited, upstream.rng());
+        self.waited = match self.wait.take() {
+            Some(wait) => wait,
+            None => {
+                let backoff = policy.backoff_after(failure.fault);
+                backoff.delay(self.burnt().max(1), self.waited, upstream.rng())
+            }
+        };
         let not_before = upstream.not_before();
         let held_until = failure.hint.map_or(not_before, |hint| not_before.max(now + hint));
         Ok(held_until.max(now) + self.waited)

@@ -96,6 +96,8 @@ pub struct Call {
     deferred: u32,
     /// The backoff before the last retry.
     waited: Duration,
+    /// The next one, where the host knows better than the policy.
+    wait: Option<Duration>,
     open: [Option<Open>; SLOTS],
     ticket: Option<Ticket>,
     /// The slot of the latest attempt.
@@ -136,6 +138,7 @@ impl Call {
             attempts: 0,
             deferred: 0,
             waited: Duration::ZERO,
+            wait: None,
             open: [None, None],
             ticket: None,
             latest: 0,

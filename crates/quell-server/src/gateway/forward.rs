@@ -5,8 +5,10 @@
 //! (`quell_stale_connections_total`). The upstream sees one request, so this is no second attempt. A connection
 //! that dies *after* the write proves nothing (the upstream may have acted), and only the policies may repeat that.
 
+use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -17,7 +19,6 @@ use quell::config::UnsafeMethods;
 use quell::core::{Delivery, Failure, Fault, Outcome, Time};
 use quell::observe::Tried;
 use quell::run::{Sender, Try};
-use quell::upstream::Sending;
 
 use super::body::{NotKept, ReplyBody, Whole};
 use super::counters::Came;
@@ -57,17 +58,24 @@ pub(super) enum Kept {
 }
 
 /// One call's request, sent as often as the policies say.
-pub(super) struct Forward<'a> {
+pub(super) struct Outgoing<'a> {
     core: &'a Rc<Core>,
     watch: &'a Rc<Watch>,
-    parts: Option<Parts>,
+    parts: RefCell<Option<Parts>>,
     source: Source,
     repeatable: bool,
+    /// Whether the attempt under way has sent its first byte.
+    sent: Cell<bool>,
+}
+
+/// Sends an [`Outgoing`] request.
+pub(super) struct Forward<'a> {
+    outgoing: &'a Outgoing<'a>,
     /// The attempt under way: abandoned if nobody says what came of it.
     open: Option<u32>,
 }
 
-impl<'a> Forward<'a> {
+impl<'a> Outgoing<'a> {
     /// `parts` are as they go out, but for what differs between attempts.
     pub(super) fn new(
         core: &'a Rc<Core>,
@@ -83,11 +91,12 @@ impl<'a> Forward<'a> {
         let source = Source::new(body, repeatable, &core.gateway.memory, watch);
         parts.version = Version::HTTP_11;
         parts.extensions.clear();
-        Self { core, watch, parts: Some(parts), source, repeatable, open: None }
+        let (parts, sent) = (RefCell::new(Some(parts)), Cell::new(false));
+        Self { core, watch, parts, source, repeatable, sent }
     }
 
     /// One exchange on a connection of the pool, or on a new one.
-    async fn exchange(&mut self, attempt: Try, sending: Sending<'_>) -> Result<Reply, Failed> {
+    async fn exchange(&self, attempt: Try) -> Result<Reply, Failed> {
         let mut kept = self.core.pool.take();
         loop {
             let is_kept = kept.is_some();
@@ -96,7 +105,7 @@ impl<'a> Forward<'a> {
                 // Boxed because it is rare and large, and would make every request's future so.
                 None => Box::pin(self.connect(attempt)).await?,
             };
-            match self.over(conn, attempt, sending).await {
+            match self.over(conn, attempt).await {
                 Err(Failed::Connect(_)) if is_kept => self.core.counters.stale.add(),
                 other => return other,
             }
@@ -110,16 +119,11 @@ impl<'a> Forward<'a> {
         conn.await.map_err(Failed::Connect)
     }
 
-    async fn over(
-        &mut self,
-        mut conn: Conn,
-        attempt: Try,
-        sending: Sending<'_>,
-    ) -> Result<Reply, Failed> {
+    async fn over(&self, mut conn: Conn, attempt: Try) -> Result<Reply, Failed> {
         let Some(request) = self.request(attempt) else {
             return Err(Failed::Caller); // sent before and not to be repeated: no policy asks for this
         };
-        sending.mark_sent();
+        self.sent.set(true);
         match conn.send.try_send_request(request).await {
             Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
                 Err(Failed::Broken("it switched protocols and nobody asked it to".into()))
@@ -129,8 +133,8 @@ impl<'a> Forward<'a> {
                 None if self.source.has_failed() => Err(Failed::Caller),
                 None => Err(Failed::Broken(error.into_error().into())),
                 Some(unsent) => {
-                    sending.take_back();
-                    self.parts = Some(unsent.into_parts().0);
+                    self.sent.set(false);
+                    self.parts.replace(Some(unsent.into_parts().0));
                     Err(Failed::Connect(io::Error::other(error.into_error())))
                 }
             },
@@ -138,9 +142,10 @@ impl<'a> Forward<'a> {
     }
 
     /// A copy only where another attempt may follow: what was never sent comes back.
-    fn request(&mut self, attempt: Try) -> Option<Request<RequestBody>> {
+    fn request(&self, attempt: Try) -> Option<Request<RequestBody>> {
         let again = self.repeatable && attempt.number < self.core.gateway.policy.attempts();
-        let mut parts = if again { self.parts.clone() } else { self.parts.take() }?;
+        let mut parts = self.parts.borrow_mut();
+        let mut parts = if again { parts.clone() } else { parts.take() }?;
         headers::stamp(&mut parts.headers, attempt.number, self.left(attempt));
         Some(Request::from_parts(parts, self.source.open()))
     }
@@ -155,22 +160,56 @@ impl<'a> Forward<'a> {
         let body = ReplyBody::new(body, conn, Rc::clone(self.core), Rc::clone(self.watch));
         Reply { status: parts.status, headers: parts.headers, body }
     }
+
+    async fn keep(
+        &self,
+        reply: Result<Reply, Failed>,
+        by: Time,
+    ) -> Result<Kept, Result<Reply, Failed>> {
+        let Reply { status, headers, body } = match reply {
+            Ok(reply) => reply,
+            Err(failed) => return Ok(Kept::Failed(failed)),
+        };
+        let gateway = &self.core.gateway;
+        let by = gateway.upstream.clock().sleep_until(by);
+        match body.keep(&gateway.memory, by).await {
+            Ok((bytes, reserved)) => {
+                Ok(Kept::Whole(Whole { status, headers, bytes, _reserved: reserved }))
+            }
+            Err(NotKept::Long(body)) => Err(Ok(Reply { status, headers, body })),
+            Err(NotKept::Broken(error)) => Ok(Kept::Failed(Failed::Broken(error.into()))),
+        }
+    }
 }
 
-impl Sender for Forward<'_> {
+impl<'a> Forward<'a> {
+    /// Nothing is sent yet.
+    pub(super) fn new(outgoing: &'a Outgoing<'a>) -> Self {
+        Self { outgoing, open: None }
+    }
+}
+
+impl<'a> Sender for Forward<'a> {
     type Reply = Result<Reply, Failed>;
     type Kept = Kept;
+    type Attempt = Pin<Box<dyn Future<Output = Self::Reply> + 'a>>;
+    type Keeping = Pin<Box<dyn Future<Output = Result<Kept, Self::Reply>> + 'a>>;
 
-    async fn send(&mut self, attempt: Try, sending: Sending<'_>) -> Self::Reply {
+    fn send(&mut self, attempt: &Try) -> Self::Attempt {
         self.open = Some(attempt.number);
-        self.exchange(attempt, sending).await
+        self.outgoing.sent.set(false);
+        Box::pin(self.outgoing.exchange(*attempt))
+    }
+
+    fn is_sent(&self, _: &Self::Attempt) -> bool {
+        self.outgoing.sent.get()
     }
 
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {
         match reply {
             Ok(reply) if reply.status.is_success() => Outcome::Success, // needs no date
             Ok(reply) => {
-                let Gateway { upstream, config, .. } = &*self.core.gateway;
+                let Gateway { upstream, config, .. } = &*self.outgoing.core.gateway;
                 let unix_now = upstream.clock().unix_now();
                 config.statuses.classify(reply.status, &reply.headers, unix_now)
             }
@@ -184,42 +223,31 @@ impl Sender for Forward<'_> {
     }
 
     fn is_repeatable(&self) -> bool {
-        self.repeatable
+        self.outgoing.repeatable
     }
 
     fn is_replayable(&self) -> bool {
-        self.source.is_replayable()
+        self.outgoing.source.is_replayable()
     }
 
-    async fn keep(&mut self, reply: Self::Reply, by: Time) -> Result<Kept, Self::Reply> {
-        let Reply { status, headers, body } = match reply {
-            Ok(reply) => reply,
-            Err(failed) => return Ok(Kept::Failed(failed)),
-        };
-        let gateway = &self.core.gateway;
-        let by = gateway.upstream.clock().sleep_until(by);
-        match Box::pin(body.keep(&gateway.memory, by)).await {
-            Ok((bytes, reserved)) => {
-                Ok(Kept::Whole(Whole { status, headers, bytes, _reserved: reserved }))
-            }
-            Err(NotKept::Long(body)) => Err(Ok(Reply { status, headers, body })),
-            Err(NotKept::Broken(error)) => Ok(Kept::Failed(Failed::Broken(error.into()))),
-        }
+    fn keep(&mut self, reply: Self::Reply, _: &Outcome, by: Time) -> Self::Keeping {
+        Box::pin(self.outgoing.keep(reply, by))
     }
 
     fn tried(&mut self, tried: &Tried, reply: Option<&Self::Reply>) {
         self.open = None;
+        let Core { gateway, counters, .. } = &**self.outgoing.core;
         if let Some(Err(failed)) = reply {
-            self.core.gateway.log.failed(failed);
+            gateway.log.failed(failed);
         }
-        self.core.counters.attempt(tried.attempt, Came::of(&tried.outcome));
+        counters.attempt(tried.attempt, Came::of(&tried.outcome));
     }
 }
 
 impl Drop for Forward<'_> {
     fn drop(&mut self) {
         if let Some(number) = self.open {
-            self.core.counters.attempt(number, Came::Abandoned);
+            self.outgoing.core.counters.attempt(number, Came::Abandoned);
         }
     }
 }

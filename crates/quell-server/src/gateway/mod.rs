@@ -62,7 +62,7 @@ pub use tls::TlsError;
 
 use body::Body;
 use counters::{Pending, Verdict};
-use forward::Forward;
+use forward::{Forward, Outgoing};
 use per_core::Core;
 use watch::Busy;
 
@@ -89,9 +89,9 @@ async fn handle(
     if let Some(told) = told {
         guard.call().set_deadline(since + told);
     }
-    let mut forward = Forward::new(core, busy.watch(), parts, body);
-    let done = drive(guard, &mut forward).await;
-    drop(forward);
+    let outgoing = Outgoing::new(core, busy.watch(), parts, body);
+    let done = drive(guard, Forward::new(&outgoing)).await;
+    drop(outgoing);
 
     let now = since + done.elapsed;
     let mut response = respond::reply(done, now, busy, &mut counted);

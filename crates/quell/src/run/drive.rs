@@ -1,0 +1,352 @@
+//! Drive: the loop as a future with a name, so that a service can say what its calls are made of.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use pin_project_lite::pin_project;
+use quell_core::{Answer, Failure, Fault, Finish, Input, Outcome, Send, Step, Time};
+
+use super::{Done, End, Failed, Sender, Try, Waits};
+use crate::{
+    clock::Timer,
+    observe::{Event, Next, Tried},
+    upstream::{Guard, Terms},
+};
+
+pin_project! {
+    /// A call on its way to its end: see the [module](super).
+    #[project = Driving]
+    #[must_use = "nothing is sent before it is polled"]
+    pub struct Drive<T: Terms, S: Sender> {
+        guard: Guard<T>,
+        sender: S,
+        waits: Waits,
+        phase: Phase,
+        // The attempts under way: what they are, and those themselves. A hedge is rare, so it gets a box.
+        tries: [Option<Try>; 2],
+        #[pin]
+        first: Option<S::Attempt>,
+        hedge: Option<Pin<Box<S::Attempt>>>,
+        hedge_at: Option<Time>,
+        // When the latest one times out.
+        timeout_at: Time,
+        #[pin]
+        keeping: Option<S::Keeping>,
+        #[pin]
+        timer: Timer,
+        // What the latest attempts gave, as far as they gave anything, and what that came to.
+        last: Option<S::Reply>,
+        outcome: Outcome,
+        kept: Kept<S::Kept>,
+    }
+
+    impl<T: Terms, S: Sender> PinnedDrop for Drive<T, S> {
+        fn drop(this: Pin<&mut Self>) {
+            this.project().note_sent();
+        }
+    }
+}
+
+/// What the call waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Start,
+    Open,
+    Queue,
+    /// Until the reply is kept, and then until this instant.
+    Keep(Time),
+    Sleep(Time),
+    Over,
+}
+
+enum Kept<K> {
+    None,
+    /// With a status: a reply that a caller can be given.
+    Reply(K),
+    /// Without: good only to say what went wrong.
+    Error(K),
+}
+
+type DoneOf<S> = Done<<S as Sender>::Reply, <S as Sender>::Kept>;
+
+impl<T: Terms, S: Sender> Drive<T, S> {
+    pub(super) fn new(guard: Guard<T>, sender: S, waits: Waits) -> Self {
+        Self {
+            guard,
+            sender,
+            waits,
+            phase: Phase::Start,
+            tries: [None, None],
+            first: None,
+            hedge: None,
+            hedge_at: None,
+            timeout_at: Time::MAX,
+            keeping: None,
+            timer: Timer::default(),
+            last: None,
+            outcome: Outcome::Abandoned,
+            kept: Kept::None,
+        }
+    }
+}
+
+impl<T: Terms, S: Sender> Future for Drive<T, S> {
+    type Output = DoneOf<S>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            let step = match *this.phase {
+                Phase::Start => this.guard.step(Input::Start),
+                Phase::Open => ready!(this.poll_open(cx)),
+                _ => ready!(this.poll_wait(cx)),
+            };
+            if let Some(done) = this.follow(step) {
+                return Poll::Ready(done);
+            }
+        }
+    }
+}
+
+impl<T: Terms, S: Sender> Driving<'_, T, S> {
+    /// Does what was decided, up to the next wait.
+    #[inline]
+    fn follow(&mut self, step: Step) -> Option<DoneOf<S>> {
+        *self.phase = match step {
+            Step::Send(send) => self.launch(send),
+            Step::Finish(finish) => {
+                *self.phase = Phase::Over;
+                return Some(self.done(finish));
+            }
+            Step::Enqueue { .. } => Phase::Queue,
+            Step::Sleep { until } => self.keep(until),
+            Step::Await => Phase::Open,
+        };
+        None
+    }
+
+    #[inline]
+    fn launch(&mut self, send: Send) -> Phase {
+        let Send { slot, attempt: number, endpoint, timeout_at, hedge_at } = send;
+        let started = self.guard.now();
+        let credit = self.guard.call().handed_on(slot);
+        let attempt = Try { number, endpoint, started, timeout_at, credit };
+        self.tries[usize::from(slot)] = Some(attempt);
+        let under_way = self.sender.send(&attempt);
+        if slot == 0 {
+            self.first.set(Some(under_way));
+        } else {
+            *self.hedge = Some(Box::pin(under_way));
+        }
+        (*self.hedge_at, *self.timeout_at) = (hedge_at, timeout_at);
+        Phase::Open
+    }
+
+    /// Looks at the attempts under way, and then at the clock.
+    #[inline]
+    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        if let Some(first) = self.first.as_mut().as_pin_mut()
+            && let Poll::Ready(reply) = first.poll(cx)
+        {
+            return Poll::Ready(self.ended(0, Some(reply)));
+        }
+        self.poll_slowly(cx)
+    }
+
+    #[cold]
+    fn poll_slowly(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        if let Some(hedge) = self.hedge
+            && let Poll::Ready(reply) = hedge.as_mut().poll(cx)
+        {
+            return Poll::Ready(self.ended(1, Some(reply)));
+        }
+        let Some((slot, until)) = self.first_to_time_out() else {
+            return Poll::Ready(self.guard.step(Input::Woke)); // there is nothing to go on waiting for
+        };
+        if *self.waits == Waits::Blocking {
+            return Poll::Pending; // which a thread cannot wait for
+        }
+        let wake_at = self.hedge_at.map_or(until, |at| at.min(until));
+        let clock = self.guard.upstream().clock();
+        ready!(self.timer.as_mut().poll_until(cx, clock, wake_at));
+        Poll::Ready(match self.hedge_at.take() {
+            Some(at) if at < until => {
+                self.ask_whether_repeatable();
+                self.guard.step(Input::HedgeDue)
+            }
+            _ => self.ended(slot, None),
+        })
+    }
+
+    fn first_to_time_out(&self) -> Option<(u8, Time)> {
+        let open = self.tries.iter().zip(0..).filter_map(|(open, slot)| Some((slot, (*open)?)));
+        open.map(|(slot, open)| (slot, open.timeout_at)).min_by_key(|(_, at)| *at)
+    }
+
+    /// An attempt came to its end, with a reply or by its timeout.
+    #[inline]
+    fn ended(&mut self, slot: u8, reply: Option<S::Reply>) -> Step {
+        let outcome = match &reply {
+            Some(reply) => self.sender.classify(reply),
+            None => Outcome::Failed(Failure::of(Fault::Timeout)),
+        };
+        if let Some((below, returned)) = reply.as_ref().and_then(|reply| self.sender.told(reply)) {
+            self.guard.call().debit(slot, below, returned);
+        }
+        let input = match &reply {
+            Some(_) => Input::Ended { slot, outcome },
+            None => Input::TimedOut { slot },
+        };
+        if outcome != Outcome::Success || self.hedge.is_some() {
+            self.prepare(slot, &outcome, reply.as_ref());
+        }
+        let tried = self.tries[usize::from(slot)].take();
+        if slot == 0 {
+            self.first.set(None);
+        } else {
+            *self.hedge = None;
+        }
+        // A reply, even of the one that was slower, is worth more than none.
+        let gave = reply.is_some();
+        if gave || self.last.is_none() {
+            (*self.last, *self.outcome) = (reply, outcome);
+        }
+        let step = self.guard.step(input);
+        if let Some(tried) = tried {
+            self.tell(&tried, outcome, gave, &step);
+        }
+        step
+    }
+
+    /// What the core has to know before it judges anything but a lone success.
+    #[cold]
+    fn prepare(&mut self, slot: u8, outcome: &Outcome, reply: Option<&S::Reply>) {
+        self.note_sent();
+        self.ask_whether_repeatable();
+        let attempt = self.tries[usize::from(slot)].map_or(0, |tried| tried.number);
+        if let Some(wait) = self.sender.wait(&Failed { attempt, outcome, reply }) {
+            self.guard.call().set_wait(wait);
+        }
+    }
+
+    fn ask_whether_repeatable(&mut self) {
+        let (repeatable, replayable) = (self.sender.is_repeatable(), self.sender.is_replayable());
+        self.guard.call().set_repeatable(repeatable);
+        self.guard.call().set_replayable(replayable);
+    }
+
+    /// Tells the call which of its attempts went out. One whose sender panicked before there was a future may have.
+    fn note_sent(&mut self) {
+        let [first, hedge] = self.tries;
+        let is_sent =
+            |under_way: Option<&S::Attempt>| under_way.is_none_or(|a| self.sender.is_sent(a));
+        if first.is_some() && is_sent(self.first.as_ref().as_pin_ref().map(Pin::get_ref)) {
+            self.guard.call().sent(0);
+        }
+        if hedge.is_some() && is_sent(self.hedge.as_deref()) {
+            self.guard.call().sent(1);
+        }
+    }
+
+    fn tell(&mut self, this: &Try, outcome: Outcome, gave: bool, step: &Step) {
+        let next = match step {
+            Step::Sleep { until } => Next::Retry { at: *until },
+            Step::Finish(finish) => Next::Stop(finish.reason),
+            _ => Next::Stop(None),
+        };
+        let Try { number: attempt, endpoint, started, .. } = *this;
+        let ended = self.guard.now();
+        let tried = Tried { attempt, endpoint, started, ended, outcome, next };
+        self.sender.tried(&tried, self.last.as_ref().filter(|_| gave));
+        self.guard.upstream().tell(&Event::Tried(&tried));
+    }
+
+    /// Begins to keep the reply while the call sleeps, if there is one worth it.
+    #[cold]
+    fn keep(&mut self, until: Time) -> Phase {
+        let Some(reply) = self.last.take() else { return Phase::Sleep(until) };
+        if !self.is_coded() && matches!(self.kept, Kept::Reply(_)) {
+            return Phase::Sleep(until); // a real reply is worth more than a later error
+        }
+        let keeping = self.sender.keep(reply, self.outcome, *self.timeout_at);
+        self.keeping.set(Some(keeping));
+        Phase::Keep(until)
+    }
+
+    fn is_coded(&self) -> bool {
+        matches!(self.outcome, Outcome::Failed(Failure { code: Some(_), .. }))
+    }
+
+    #[cold]
+    fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        match *self.phase {
+            Phase::Queue => match self.waits {
+                Waits::Async => self.guard.poll_queue(cx, self.timer.as_mut()),
+                Waits::Blocking => Poll::Ready(self.guard.queue_blocking()),
+            },
+            Phase::Keep(until) => {
+                if let Some(keeping) = self.keeping.as_mut().as_pin_mut() {
+                    let kept = ready!(keeping.poll(cx));
+                    self.keeping.set(None);
+                    match kept {
+                        Ok(kept) if self.is_coded() => *self.kept = Kept::Reply(kept),
+                        Ok(kept) => *self.kept = Kept::Error(kept),
+                        Err(reply) => {
+                            *self.last = Some(reply);
+                            return Poll::Ready(self.guard.step(Input::NotKept));
+                        }
+                    }
+                }
+                *self.phase = Phase::Sleep(until);
+                self.poll_wait(cx)
+            }
+            Phase::Sleep(until) => {
+                let clock = self.guard.upstream().clock();
+                match self.waits {
+                    Waits::Async => ready!(self.timer.as_mut().poll_until(cx, clock, until)),
+                    Waits::Blocking => clock.sleep_until_blocking(until),
+                }
+                Poll::Ready(self.guard.step(Input::Woke))
+            }
+            Phase::Start | Phase::Open | Phase::Over => panic!("polled after its end"),
+        }
+    }
+
+    #[inline]
+    fn done(&mut self, finish: Finish) -> DoneOf<S> {
+        // The loser of a hedge, whose slot is free or a ghost by now.
+        self.first.set(None);
+        *self.hedge = None;
+        let end = match (finish.answer, self.last.take()) {
+            (Answer::This, Some(reply)) => End::Reply(reply),
+            (answer, _) => self.kept(answer),
+        };
+        let credit = self.guard.call().credit().copied();
+        Done {
+            end,
+            outcome: *self.outcome,
+            reason: finish.reason,
+            attempts: finish.attempts,
+            retry_at: finish.retry_at,
+            elapsed: self.guard.now().since(self.guard.since()),
+            credit,
+        }
+    }
+
+    #[cold]
+    fn kept(&mut self, answer: Answer) -> End<S::Reply, S::Kept> {
+        let earlier = match std::mem::replace(self.kept, Kept::None) {
+            Kept::Reply(kept) if answer == Answer::Kept => return End::Kept(kept),
+            Kept::Reply(kept) | Kept::Error(kept) => Some(kept),
+            Kept::None => None,
+        };
+        match answer {
+            Answer::This => End::TimedOut { earlier },
+            Answer::Kept | Answer::Refusal => End::Refused { earlier },
+        }
+    }
+}
