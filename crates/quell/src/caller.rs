@@ -51,8 +51,10 @@ pub struct Answer<T> {
     pub reason: Option<Reason>,
 }
 
-/// A closure, if one was given.
-type Said<F> = Option<Box<F>>;
+type OfResult<'a, T, E, R> = Option<Box<dyn FnMut(&Result<T, E>) -> R + Send + 'a>>;
+type OnRetry<'a, E> = Option<Box<dyn FnMut(&Retry<'_, E>) + Send + 'a>>;
+type OnDenied<'a, E> = Option<Box<dyn FnMut(&Denied<'_, E>) + Send + 'a>>;
+type Fallback<'a, T, E> = Option<Box<dyn FnMut(&CallError<T, E>) -> T + Send + 'a>>;
 
 /// What was said of a call beyond its closure.
 pub(crate) struct Options<'a, T, E> {
@@ -60,12 +62,12 @@ pub(crate) struct Options<'a, T, E> {
     pub(crate) idempotent: bool,
     /// By pointer: only whoever prepares a call has to know that its types outlive everything.
     usual: fn(&Result<T, E>, &Clock) -> Outcome,
-    pub(crate) classify: Said<dyn FnMut(&Result<T, E>) -> Outcome + Send + 'a>,
-    pub(crate) retry_if: Said<dyn FnMut(&Result<T, E>) -> bool + Send + 'a>,
-    pub(crate) backoff: Said<dyn FnMut(u32) -> Duration + Send + 'a>,
-    pub(crate) on_retry: Said<dyn FnMut(&Retry<'_, E>) + Send + 'a>,
-    pub(crate) on_denied: Said<dyn FnMut(&Denied<'_, E>) + Send + 'a>,
-    pub(crate) fallback: Said<dyn FnMut(&CallError<T, E>) -> T + Send + 'a>,
+    pub(crate) classify: OfResult<'a, T, E, Outcome>,
+    pub(crate) retry_if: OfResult<'a, T, E, bool>,
+    pub(crate) backoff: Option<Box<dyn FnMut(u32) -> Duration + Send + 'a>>,
+    pub(crate) on_retry: OnRetry<'a, E>,
+    pub(crate) on_denied: OnDenied<'a, E>,
+    pub(crate) fallback: Fallback<'a, T, E>,
 }
 
 impl<T: 'static, E: 'static> Options<'_, T, E> {
