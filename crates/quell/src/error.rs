@@ -67,6 +67,18 @@ pub enum Problem<'a, E> {
 }
 
 impl<T, E> CallError<T, E> {
+    /// The service that was to be called said that it cannot be.
+    pub(crate) fn not_ready(name: &str, error: E) -> Self {
+        Self::new(Parts {
+            operation: name.to_owned(),
+            attempts: 0,
+            elapsed: Duration::ZERO,
+            reason: Reason::NotRetryable,
+            retry_in: None,
+            cause: Cause::Error(error),
+        })
+    }
+
     pub(crate) fn new(parts: Parts<T, E>) -> Self {
         Self(Box::new(parts))
     }

@@ -299,6 +299,11 @@ impl<T: Terms> Guard<T> {
         self.terms.upstream()
     }
 
+    /// The policy it goes by.
+    pub fn policy(&self) -> &Policy {
+        self.terms.policy()
+    }
+
     /// When the caller came.
     pub fn since(&self) -> Time {
         self.call.since()

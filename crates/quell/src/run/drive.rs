@@ -13,7 +13,7 @@ use super::{Done, End, Failed, Sender, Try, Waits};
 use crate::{
     clock::Timer,
     observe::{Event, Next, Tried},
-    upstream::{Guard, Terms},
+    upstream::{Guard, Terms, Upstream},
 };
 
 pin_project! {
@@ -25,6 +25,8 @@ pin_project! {
         sender: S,
         waits: Waits,
         phase: Phase,
+        // What was decided before the first poll.
+        begun: Option<Step>,
         // The attempts under way: what they are, and those themselves. A hedge is rare, so it gets a box.
         tries: [Option<Try>; 2],
         #[pin]
@@ -79,6 +81,7 @@ impl<T: Terms, S: Sender> Drive<T, S> {
             sender,
             waits,
             phase: Phase::Start,
+            begun: None,
             tries: [None, None],
             first: None,
             hedge: None,
@@ -91,6 +94,19 @@ impl<T: Terms, S: Sender> Drive<T, S> {
             kept: Kept::None,
         }
     }
+
+    /// Asks to be admitted now rather than at the first poll. Nothing is sent before that.
+    #[inline]
+    pub fn begun(mut self) -> Self {
+        self.begun = Some(self.guard.step(Input::Start));
+        self
+    }
+
+    /// Whoever makes the attempts, and to whom.
+    pub fn ends(self: Pin<&mut Self>) -> (&mut S, &Upstream) {
+        let this = self.project();
+        (this.sender, this.guard.upstream())
+    }
 }
 
 impl<T: Terms, S: Sender> Future for Drive<T, S> {
@@ -101,7 +117,10 @@ impl<T: Terms, S: Sender> Future for Drive<T, S> {
         let mut this = self.project();
         loop {
             let step = match *this.phase {
-                Phase::Start => this.guard.step(Input::Start),
+                Phase::Start => match this.begun.take() {
+                    Some(step) => step,
+                    None => this.guard.step(Input::Start),
+                },
                 Phase::Open => ready!(this.poll_open(cx)),
                 _ => ready!(this.poll_wait(cx)),
             };

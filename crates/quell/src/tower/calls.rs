@@ -1,0 +1,201 @@
+//! Calls: a service as a [`Sender`].
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use pin_project_lite::pin_project;
+use quell_core::{
+    Failure, Fault, Outcome, Time,
+    credit::{Retries, Sends},
+};
+use tower_service::Service;
+
+use super::protocol::{Inbound, Outbound};
+use crate::{
+    Clock, Quell,
+    run::{Sender, Try},
+};
+
+/// One call's request, and the service that it goes to.
+pub(super) struct Calls<S, P: Outbound<Req>, Req> {
+    service: S,
+    /// Whether the service has said that it is ready, and was not called since.
+    ready: bool,
+    pub(super) protocol: P,
+    source: P::Source,
+    /// Attempts there can be at most.
+    attempts: u32,
+    idempotent: bool,
+    clock: Clock,
+}
+
+impl<S, P: Outbound<Req>, Req> Calls<S, P, Req> {
+    #[inline]
+    pub(super) fn new(ready: S, quell: &Quell, attempts: u32, protocol: P, request: Req) -> Self {
+        Self {
+            service: ready,
+            ready: true,
+            source: protocol.source(request),
+            protocol,
+            attempts,
+            idempotent: quell.is_idempotent(),
+            clock: quell.shared().clock().clone(),
+        }
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+}
+
+pin_project! {
+    /// One attempt: the service gets ready, and then it is called.
+    #[project = Making]
+    pub(super) enum Attempt<S, Out, Fut> {
+        Readying { service: S, request: Option<Out> },
+        Calling { #[pin] future: Fut },
+        /// There was nothing left to send.
+        Nothing,
+    }
+}
+
+/// What an attempt gives; `None` if there was nothing left to send.
+pub(super) type Reply<A, E> = Option<Result<A, E>>;
+
+impl<S, Out> Future for Attempt<S, Out, S::Future>
+where
+    S: Service<Out>,
+{
+    type Output = Option<Result<S::Response, S::Error>>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            let future = match self.as_mut().project() {
+                Making::Calling { future } => return future.poll(cx).map(Some),
+                Making::Nothing => return Poll::Ready(None),
+                Making::Readying { service, request } => {
+                    if let Err(error) = ready!(service.poll_ready(cx)) {
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                    match request.take() {
+                        Some(request) => service.call(request),
+                        None => return Poll::Ready(None), // cannot be: it is taken only here
+                    }
+                }
+            };
+            self.set(Self::Calling { future });
+        }
+    }
+}
+
+pin_project! {
+    /// An attempt whose reply becomes an answer.
+    pub(super) struct Answering<S, P, Out>
+    where
+        S: Service<Out>,
+    {
+        protocol: P,
+        #[pin]
+        attempt: Attempt<S, Out, S::Future>,
+    }
+}
+
+impl<S, P, Out> Future for Answering<S, P, Out>
+where
+    S: Service<Out>,
+    P: Inbound<S::Response, S::Error>,
+{
+    type Output = Reply<P::Answer, S::Error>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let reply = ready!(this.attempt.poll(cx));
+        Poll::Ready(reply.map(|result| result.map(|reply| this.protocol.answer(reply))))
+    }
+}
+
+pin_project! {
+    pub(super) struct Keeping<K> {
+        #[pin]
+        keeping: Option<K>,
+    }
+}
+
+impl<K, A, E> Future for Keeping<K>
+where
+    K: Future<Output = Result<Result<A, E>, Result<A, E>>>,
+{
+    type Output = Result<Reply<A, E>, Reply<A, E>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project().keeping.as_pin_mut() {
+            Some(keeping) => keeping.poll(cx).map(|kept| kept.map(Some).map_err(Some)),
+            None => Poll::Ready(Err(None)),
+        }
+    }
+}
+
+impl<S, P, Req> Sender for Calls<S, P, Req>
+where
+    P: Outbound<Req> + Inbound<S::Response, S::Error>,
+    S: Service<P::Outgoing> + Clone,
+{
+    type Reply = Reply<P::Answer, S::Error>;
+    type Kept = Self::Reply;
+    type Attempt = Answering<S, P, P::Outgoing>;
+    type Keeping = Keeping<P::Keeping>;
+
+    #[inline]
+    fn send(&mut self, attempt: &Try) -> Self::Attempt {
+        let last = attempt.number >= self.attempts;
+        let protocol = self.protocol.clone();
+        let attempt = match self.protocol.next(&mut self.source, attempt, last) {
+            None => Attempt::Nothing,
+            Some(request) if std::mem::take(&mut self.ready) => {
+                Attempt::Calling { future: self.service.call(request) }
+            }
+            Some(request) => {
+                Attempt::Readying { service: self.service.clone(), request: Some(request) }
+            }
+        };
+        Answering { protocol, attempt }
+    }
+
+    fn is_sent(&self, attempt: &Self::Attempt) -> bool {
+        matches!(attempt.attempt, Attempt::Calling { .. })
+    }
+
+    #[inline]
+    fn classify(&mut self, reply: &Self::Reply) -> Outcome {
+        match reply {
+            Some(result) => self.protocol.classify(result, &self.clock),
+            None => Outcome::Failed(Failure::of(Fault::Fatal)),
+        }
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.idempotent || self.protocol.is_repeatable(&self.source)
+    }
+
+    fn is_replayable(&self) -> bool {
+        self.protocol.is_replayable(&self.source)
+    }
+
+    #[inline]
+    fn told(&self, reply: &Self::Reply) -> Option<(Sends, Retries)> {
+        match reply {
+            Some(Ok(answer)) => self.protocol.told(answer),
+            _ => None,
+        }
+    }
+
+    fn keep(&mut self, reply: Self::Reply, _: &Outcome, by: Time) -> Self::Keeping {
+        let keeping = reply.map(|result| self.protocol.keep(result, &self.clock, by));
+        Keeping { keeping }
+    }
+}

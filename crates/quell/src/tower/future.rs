@@ -1,0 +1,100 @@
+//! ResponseFuture: a call of a service, on its way.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use pin_project_lite::pin_project;
+use quell_core::Reason;
+use tower_service::Service;
+
+use super::{
+    calls::{Calls, Reply},
+    protocol::{Inbound, Outbound, Refused},
+};
+use crate::{
+    error::{CallError, Cause, Parts},
+    quell::Owned,
+    run::{Done, Drive, End},
+};
+
+pin_project! {
+    /// A call of a [`QuellService`](super::QuellService), on its way. Dropping it gives back all that the call holds.
+    ///
+    /// The last reply of the service is given as it is, whatever its meaning. An error says why there is none.
+    #[must_use = "nothing is sent before it is polled"]
+    pub struct ResponseFuture<S, P, Req>
+    where
+        P: Outbound<Req>,
+        P: Inbound<S::Response, S::Error>,
+        S: Service<P::Outgoing>,
+        S: Clone,
+    {
+        #[pin]
+        drive: Drive<Owned, Calls<S, P, Req>>,
+    }
+}
+
+impl<S, P, Req> ResponseFuture<S, P, Req>
+where
+    P: Outbound<Req> + Inbound<S::Response, S::Error>,
+    S: Service<P::Outgoing> + Clone,
+{
+    #[inline]
+    pub(super) fn new(drive: Drive<Owned, Calls<S, P, Req>>) -> Self {
+        Self { drive }
+    }
+}
+
+impl<S, P, Req> Future for ResponseFuture<S, P, Req>
+where
+    P: Outbound<Req> + Inbound<S::Response, S::Error>,
+    S: Service<P::Outgoing> + Clone,
+{
+    type Output = Result<P::Answer, CallError<(), S::Error>>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut drive = self.project().drive;
+        match ready!(drive.as_mut().poll(cx)) {
+            Done { end: End::Reply(Some(Ok(answer))), .. } => Poll::Ready(Ok(answer)),
+            other => Poll::Ready(finish(drive, other)),
+        }
+    }
+}
+
+type DoneOf<A, E> = Done<Reply<A, E>, Reply<A, E>>;
+
+/// Anything but a reply at once.
+#[cold]
+fn finish<S, P, Req>(
+    drive: Pin<&mut Drive<Owned, Calls<S, P, Req>>>,
+    done: DoneOf<P::Answer, S::Error>,
+) -> Result<P::Answer, CallError<(), S::Error>>
+where
+    P: Outbound<Req> + Inbound<S::Response, S::Error>,
+    S: Service<P::Outgoing> + Clone,
+{
+    let Done { end, reason, attempts, retry_at, elapsed, .. } = done;
+    let (calls, upstream) = drive.ends();
+    let reason = reason.unwrap_or(Reason::NotRetryable);
+    let retry_in = retry_at.map(|at| at.since(calls.clock().now()));
+    let reply = match end {
+        End::Reply(reply) | End::Kept(reply) => reply,
+        End::TimedOut { earlier } | End::Refused { earlier } => earlier.flatten(),
+    };
+    let cause = match reply {
+        Some(Ok(answer)) => return Ok(answer),
+        Some(Err(error)) => Cause::Error(error),
+        None => {
+            if let Some(own) = calls.protocol.refuse(&Refused { reason, attempts, retry_in }) {
+                return Ok(own);
+            }
+            if attempts > 0 { Cause::TimedOut } else { Cause::Refused }
+        }
+    };
+    let operation = upstream.name().to_owned();
+    Err(CallError::new(Parts { operation, attempts, elapsed, reason, retry_in, cause }))
+}

@@ -1,0 +1,90 @@
+//! QuellLayer and QuellService: the engine around a service.
+
+use std::task::{Context, Poll};
+
+use super::{
+    calls::Calls,
+    future::ResponseFuture,
+    plain::Plain,
+    protocol::{Inbound, Outbound},
+};
+use crate::{Quell, error::CallError, run::drive};
+
+/// Puts the engine around a service: see the [module](super).
+#[derive(Debug, Clone)]
+pub struct QuellLayer<P = Plain> {
+    quell: Quell,
+    protocol: P,
+}
+
+impl QuellLayer {
+    /// For requests that can be cloned.
+    pub fn new(quell: Quell) -> Self {
+        Self::with(quell, Plain::default())
+    }
+}
+
+impl<P> QuellLayer<P> {
+    /// For requests of this protocol.
+    pub fn with(quell: Quell, protocol: P) -> Self {
+        Self { quell, protocol }
+    }
+}
+
+impl<S, P: Clone> tower_layer::Layer<S> for QuellLayer<P> {
+    type Service = QuellService<S, P>;
+
+    fn layer(&self, service: S) -> Self::Service {
+        QuellService { service, quell: self.quell.clone(), protocol: self.protocol.clone() }
+    }
+}
+
+/// A service with the engine around it. Clones share the upstream's budget, breaker and limit.
+///
+/// Readiness is the inner service's own. The call is admitted, queued or refused in `call`; the inner service's `call`
+/// runs when the future is first polled, and for every retry on a clone that was asked for readiness first. If it has no
+/// room when a retry is due, the attempt waits for it and its timeout runs.
+#[derive(Debug, Clone)]
+pub struct QuellService<S, P = Plain> {
+    service: S,
+    quell: Quell,
+    protocol: P,
+}
+
+impl<S, P> QuellService<S, P> {
+    /// The service inside.
+    pub fn get_ref(&self) -> &S {
+        &self.service
+    }
+
+    /// What is shared with all clones.
+    pub fn quell(&self) -> &Quell {
+        &self.quell
+    }
+}
+
+impl<S, P, Req> tower_service::Service<Req> for QuellService<S, P>
+where
+    P: Outbound<Req> + Inbound<S::Response, S::Error>,
+    S: tower_service::Service<P::Outgoing> + Clone,
+{
+    type Response = P::Answer;
+    type Error = CallError<(), S::Error>;
+    type Future = ResponseFuture<S, P, Req>;
+
+    #[inline]
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.service.poll_ready(cx).map_err(|error| CallError::not_ready(self.quell.name(), error))
+    }
+
+    #[inline]
+    fn call(&mut self, request: Req) -> Self::Future {
+        // The one that said it was ready goes with the call; its clone may not be.
+        let clone = self.service.clone();
+        let ready = std::mem::replace(&mut self.service, clone);
+        let guard = self.quell.begin();
+        let attempts = guard.policy().attempts();
+        let calls = Calls::new(ready, &self.quell, attempts, self.protocol.clone(), request);
+        ResponseFuture::new(drive(guard, calls).begun())
+    }
+}
