@@ -202,8 +202,8 @@ impl Ladder {
         state.failures = state.failures.saturating_add(1);
         state.first_failure.get_or_insert(now);
         state.last_failure = Some(now);
-        if !failure.retryable {
-            return Next::Dead { reason: Reason::NotRetryable };
+        if let Err(reason) = failure.allows_another() {
+            return Next::Dead { reason };
         }
         let Some(&delay) = self.tiers.get(tier) else {
             return Next::Dead { reason: Reason::AttemptsSpent };

@@ -21,6 +21,8 @@
 
 use core::time::Duration;
 
+use crate::Reason;
+
 /// How one attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -52,6 +54,8 @@ pub struct Failure {
     pub retryable: bool,
     /// Whether the breaker counts it.
     pub bad: bool,
+    /// Another attempt could have helped, but the upstream said not to make it; then it is not retryable.
+    pub told_not_to: bool,
 }
 
 /// What kind of failure: prices and delays may differ by it.
@@ -95,6 +99,7 @@ impl Failure {
             hint: None,
             retryable: !matches!(fault, Fault::Fatal),
             bad: matches!(fault, Fault::Connect | Fault::Timeout | Fault::Server),
+            told_not_to: false,
         }
     }
 
@@ -106,6 +111,28 @@ impl Failure {
     /// The same failure with the upstream's word on when to come back.
     pub const fn with_hint(self, hint: Duration) -> Self {
         Self { hint: Some(hint), ..self }
+    }
+
+    /// The same failure of an upstream that asks not to be tried again. What could not be helped anyway stays so.
+    ///
+    /// ```
+    /// use quell_core::{Failure, Fault, Reason};
+    ///
+    /// let forbidden = Failure::of(Fault::Server).forbidden();
+    /// assert_eq!(forbidden.allows_another(), Err(Reason::ToldNotTo));
+    /// assert_eq!(Failure::of(Fault::Fatal).forbidden().allows_another(), Err(Reason::NotRetryable));
+    /// ```
+    pub const fn forbidden(self) -> Self {
+        Self { retryable: false, told_not_to: self.retryable || self.told_not_to, ..self }
+    }
+
+    /// As far as the failure itself goes: whether there may be another attempt, or why not.
+    pub const fn allows_another(&self) -> Result<(), Reason> {
+        match (self.retryable, self.told_not_to) {
+            (true, _) => Ok(()),
+            (false, true) => Err(Reason::ToldNotTo),
+            (false, false) => Err(Reason::NotRetryable),
+        }
     }
 }
 
@@ -151,6 +178,12 @@ mod tests {
         let outcome = Outcome::Failed(Failure::of(Fault::Fatal).with_code(404));
         assert!(outcome.is_served() && outcome.is_answer());
         assert!(!outcome.is_bad() && !outcome.is_retryable());
+    }
+
+    #[test]
+    fn a_forbidden_retry_is_still_a_failure_of_the_upstream() {
+        let told = Outcome::Failed(Failure::of(Fault::Server).forbidden());
+        assert!(told.is_bad() && !told.is_retryable() && !told.is_served());
     }
 
     #[test]

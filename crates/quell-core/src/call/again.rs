@@ -42,9 +42,7 @@ impl Call {
         policy: &Policy,
         upstream: &mut Upstream,
     ) -> Result<(Time, Receipt), Reason> {
-        if !failure.retryable {
-            return Err(Reason::NotRetryable);
-        }
+        failure.allows_another()?;
         // Deferred ones do not count, up to the last number there is.
         if self.burnt() >= policy.attempts || self.attempts == u32::MAX {
             return Err(Reason::AttemptsSpent);

@@ -88,6 +88,18 @@ pub(super) const BROKEN: Failure = Failure::of(Fault::Server).with_code(500);
 const FAILED: Outcome = Outcome::Failed(BROKEN);
 const LATER: Outcome = Outcome::Defer { after: Duration::from_secs(1) };
 
+/// What the upstream says to one caller stops that one; what it says of time holds for all.
+#[test]
+fn an_upstream_that_says_not_to_retry_is_obeyed_and_its_hint_still_holds_back_the_others() {
+    let mut world = World::new(PolicySpec::library(), UpstreamSpec::library());
+    let hint = Duration::from_secs(5);
+    let (_, step) = world.failed(Time::ZERO, BROKEN.with_hint(hint).forbidden());
+    assert_eq!(finishes(step), (Answer::This, Some(Reason::ToldNotTo)));
+    assert_eq!(world.tokens(Time::ZERO), 100);
+    let (_, step) = world.failed(Time::ZERO, BROKEN);
+    assert!(sleeps(step) >= Time::ZERO + hint);
+}
+
 #[test]
 fn attempts_count_the_first_try() {
     let mut world = World::with_budget(100);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use quell_core::{Delivery, Failure, Fault, Outcome};
 
-use super::hint;
+use super::{Word, hint};
 
 /// Which statuses are worth another attempt. What they say of the upstream's health does not depend on it.
 ///
@@ -73,7 +73,12 @@ impl Statuses {
             502..=504 => Delivery::Unknown, // often said by somebody in between
             _ => Delivery::Processed,
         };
-        Outcome::Failed(Failure { fault, code: Some(code), delivery, hint, retryable, bad })
+        let failure =
+            Failure { code: Some(code), delivery, hint, retryable, bad, ..Failure::of(fault) };
+        Outcome::Failed(match Word::read(headers) {
+            Some(Word::No) => failure.forbidden(),
+            Some(Word::After(_)) | None => failure,
+        })
     }
 }
 
@@ -85,6 +90,8 @@ pub fn classify(status: StatusCode, headers: &HeaderMap, unix_now: Duration) -> 
 
 #[cfg(test)]
 mod tests {
+    use quell_core::Reason;
+
     use super::*;
 
     fn outcome(code: u16, hint: Option<&'static str>) -> Outcome {
@@ -129,6 +136,22 @@ mod tests {
     fn a_fatal_replys_hint_holds_nobody_back() {
         let Outcome::Failed(failure) = outcome(404, Some("60")) else { panic!() };
         assert_eq!(failure.hint, None);
+    }
+
+    #[test]
+    fn a_server_that_says_not_to_retry_is_not_retried_and_its_health_is_judged_as_ever() {
+        for (name, value) in [("quell-retry", "no"), ("x-should-retry", "false")] {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            let told =
+                |code| classify(StatusCode::from_u16(code).unwrap(), &headers, Duration::ZERO);
+            let Outcome::Failed(failure) = told(503) else { panic!() };
+            assert_eq!(failure.allows_another(), Err(Reason::ToldNotTo));
+            assert!(failure.bad);
+            let Outcome::Failed(failure) = told(404) else { panic!() };
+            assert_eq!(failure.allows_another(), Err(Reason::NotRetryable));
+            assert_eq!(told(200), Outcome::Success);
+        }
     }
 
     #[test]

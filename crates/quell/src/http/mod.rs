@@ -1,8 +1,8 @@
-//! What HTTP means to the policies: statuses, hints and the safety of methods.
+//! What HTTP means to the policies: statuses, hints, the safety of methods, headers along a chain.
 //!
 //! **Why.** Every host that speaks HTTP has to agree on what a 503 says about the upstream, when a `Retry-After`
-//! forbids to come back and whether a `POST` may be sent twice. It is written down here once, in three small
-//! tables without state.
+//! forbids to come back, whether a `POST` may be sent twice and what hops tell each other. It is written down here
+//! once.
 //!
 //! ```
 //! use std::time::Duration;
@@ -17,9 +17,13 @@
 //! ```
 
 mod classify;
+pub mod headers;
 mod hint;
 mod safety;
+pub(crate) mod when;
+mod word;
 
 pub use classify::{Statuses, classify};
 pub use hint::hint;
 pub use safety::{IDEMPOTENCY_KEY, is_repeatable};
+pub use word::{Pushback, Word, grpc_pushback};
