@@ -17,6 +17,7 @@ use http::{HeaderMap, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use quell::config::UnsafeMethods;
 use quell::core::{Delivery, Failure, Fault, Outcome, Time};
+use quell::http::headers::{self as contract, stamp};
 use quell::observe::Tried;
 use quell::run::{Sender, Try};
 
@@ -146,7 +147,11 @@ impl<'a> Outgoing<'a> {
         let again = self.repeatable && attempt.number < self.core.gateway.policy.attempts();
         let mut parts = self.parts.borrow_mut();
         let mut parts = if again { parts.clone() } else { parts.take() }?;
-        headers::stamp(&mut parts.headers, attempt.number, self.left(attempt));
+        let left = Some(self.left(attempt));
+        stamp(
+            &mut parts.headers,
+            contract::Outgoing { attempt: attempt.number, left, credit: None },
+        );
         Some(Request::from_parts(parts, self.source.open()))
     }
 

@@ -8,12 +8,10 @@ use std::time::Duration;
 
 use http::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, VIA};
 
+use quell::http::headers::DEADLINE;
+
 use super::config::{Host, Target};
 
-pub(super) const ATTEMPT: HeaderName = HeaderName::from_static("quell-attempt");
-pub(super) const DEADLINE: HeaderName = HeaderName::from_static("quell-deadline-ms");
-pub(super) const ATTEMPTS: HeaderName = HeaderName::from_static("quell-attempts");
-pub(super) const STOP: HeaderName = HeaderName::from_static("quell-stop");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -78,27 +76,10 @@ pub(super) fn onward(headers: &mut HeaderMap, peer: &HeaderValue, host: Host, to
     headers.insert(VIA, QUELL);
 }
 
-/// What differs between attempts, written anew for each.
-pub(super) fn stamp(headers: &mut HeaderMap, attempt: u32, left: Duration) {
-    headers.insert(ATTEMPT, number(attempt));
-    headers.insert(DEADLINE, HeaderValue::from(left.as_millis() as u64));
-}
-
 /// Makes an upstream's fields into those of our reply.
 pub(super) fn back(headers: &mut HeaderMap) {
     drop_hop_by_hop(headers);
     drop_where(headers, |name| matches!(name, "quell-attempts" | "quell-stop"));
-}
-
-/// A small number as a field value, without formatting it where that can be helped.
-pub(super) fn number(n: u32) -> HeaderValue {
-    match n {
-        0 => HeaderValue::from_static("0"),
-        1 => HeaderValue::from_static("1"),
-        2 => HeaderValue::from_static("2"),
-        3 => HeaderValue::from_static("3"),
-        _ => HeaderValue::from(n),
-    }
 }
 
 fn drop_hop_by_hop(headers: &mut HeaderMap) {
@@ -214,14 +195,6 @@ mod tests {
             ("via", "1.1 quell"),
         ];
         assert_eq!(headers, map(&expected));
-    }
-
-    #[test]
-    fn a_stamp_replaces_that_of_the_attempt_before() {
-        let mut headers = HeaderMap::new();
-        stamp(&mut headers, 1, Duration::from_millis(900));
-        stamp(&mut headers, 2, Duration::from_micros(800_999));
-        assert_eq!(headers, map(&[("quell-attempt", "2"), ("quell-deadline-ms", "800")]));
     }
 
     #[test]

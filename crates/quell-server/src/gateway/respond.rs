@@ -6,14 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
-use quell::core::{Reason, Time};
+use quell::core::{Reason, Time, credit::Sends};
+use quell::http::headers::{Answer, answer, retry_after};
 use quell::run::{Done, End};
 
 use super::body::Body;
 use super::counters::{Pending, Verdict};
 use super::forward::{Failed, Kept, Reply};
 use super::gate::Malformed;
-use super::headers::{ATTEMPTS, STOP, number};
 use super::per_core::Core;
 use super::watch::Busy;
 
@@ -65,11 +65,7 @@ pub(super) fn reply(
             refusal(reason.unwrap_or(Reason::Shed), retry_at, now, busy)
         }
     };
-    let headers = response.headers_mut();
-    headers.insert(ATTEMPTS, number(attempts));
-    if let Some(reason) = reason {
-        headers.insert(STOP, HeaderValue::from_static(reason.as_str()));
-    }
+    answer(response.headers_mut(), Answer { stop: reason, ..Answer::after(Sends::new(attempts)) });
     response
 }
 
@@ -77,7 +73,7 @@ pub(super) fn reply(
 pub(super) fn malformed(malformed: Malformed, busy: Busy) -> Response<Body> {
     let Malformed { status, code, error } = malformed;
     let mut response = own(status.as_u16(), code, error, busy);
-    response.headers_mut().insert(ATTEMPTS, number(0));
+    answer(response.headers_mut(), Answer::after(Sends::default()));
     response.headers_mut().insert(CONNECTION, CLOSE);
     response
 }
@@ -100,14 +96,9 @@ fn refusal(reason: Reason, retry_at: Option<Time>, now: Time, busy: Busy) -> Res
     let mut response = own(reason.status(), reason.as_str(), "refused by quell", busy);
     if reason.sends_retry_after() {
         let wait = retry_at.map_or(Duration::ZERO, |at| at.since(now));
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(whole_seconds(wait)));
+        response.headers_mut().insert(RETRY_AFTER, retry_after(wait));
     }
     response
-}
-
-/// Rounded up, and at least one: never earlier than promised.
-fn whole_seconds(wait: Duration) -> u64 {
-    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 
 fn own(status: u16, code: &str, error: &str, busy: Busy) -> Response<Body> {
@@ -118,17 +109,4 @@ fn own(status: u16, code: &str, error: &str, busy: Busy) -> Response<Body> {
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     response.headers_mut().insert(CONTENT_TYPE, JSON);
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn retry_after_is_whole_seconds_rounded_up_and_at_least_one() {
-        let cases = [(0, 1), (1, 1), (1_000, 1), (1_001, 2), (1_999, 2), (2_000, 2)];
-        for (ms, seconds) in cases {
-            assert_eq!(whole_seconds(Duration::from_millis(ms)), seconds, "{ms} ms");
-        }
-    }
 }
