@@ -19,15 +19,62 @@
 //!     }
 //! }
 //! ```
+//!
+//! **How.** Features bring the observers that most people want: `Tracing` (feature `tracing`) logs, `Metrics` (feature
+//! `metrics`) counts. An upstream has one observer; two are one as a pair, and one that many upstreams share is cloned
+//! or put into an [`Arc`]:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use quell::{Clock, Quell, observe::{Event, Observe}};
+//!
+//! struct Print(&'static str);
+//!
+//! impl Observe for Print {
+//!     fn observe(&self, upstream: &str, _: &Event<'_>) {
+//!         println!("{}: news from {upstream}", self.0);
+//!     }
+//! }
+//!
+//! let shared: Arc<dyn Observe> = Arc::new(Print("all"));
+//! let stock = Quell::upstream("stock").observe((Print("stock only"), Arc::clone(&shared))).build()?;
+//! let users = Quell::upstream("users").observe(shared).build()?;
+//! # Ok::<_, quell::Invalid>(())
+//! ```
 
-use std::time::Duration;
+pub mod labels;
+#[cfg(feature = "metrics")]
+mod metrics;
+#[cfg(feature = "tracing")]
+mod tracing;
+
+use std::{sync::Arc, time::Duration};
 
 use quell_core::{Outcome, Reason, Time};
+
+#[cfg(feature = "metrics")]
+pub use self::metrics::Metrics;
+#[cfg(feature = "tracing")]
+pub use self::tracing::Tracing;
 
 /// Somebody who watches. Called by whoever made the news, so it should be quick.
 pub trait Observe: Send + Sync {
     /// Something happened at this upstream.
     fn observe(&self, upstream: &str, event: &Event<'_>);
+}
+
+/// Both are told, the left one first. A third is the pair of a pair.
+impl<A: Observe, B: Observe> Observe for (A, B) {
+    fn observe(&self, upstream: &str, event: &Event<'_>) {
+        self.0.observe(upstream, event);
+        self.1.observe(upstream, event);
+    }
+}
+
+impl<O: Observe + ?Sized> Observe for Arc<O> {
+    fn observe(&self, upstream: &str, event: &Event<'_>) {
+        (**self).observe(upstream, event);
+    }
 }
 
 /// One piece of news.
