@@ -2,90 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quell::core::{Failure, Fault, Outcome, Reason};
-
-macro_rules! words {
-    ($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $each:literal])+ $variant:ident = $text:literal,)+ }) => {
-        $(#[doc = $doc])+
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum $name { $($(#[doc = $each])+ $variant,)+ }
-
-        impl $name {
-            pub(crate) const WORDS: &[&str] = &[$($text,)+];
-        }
-    };
-}
-
-words! {
-    /// What a request came to.
-    Verdict {
-        /// The upstream did it.
-        Success = "success",
-        /// The upstream found the request at fault.
-        Rejected = "rejected",
-        /// The upstream's failure, or none of its replies, was passed on.
-        Failed = "failed",
-        /// Refused by us.
-        Refused = "refused",
-        /// Refused by us because it could be read in two ways.
-        Malformed = "malformed",
-        /// The caller left before the reply.
-        Abandoned = "abandoned",
-    }
-}
-
-words! {
-    /// What an attempt came to: the exact code where it is one that is retried.
-    Came {
-        /// 2xx, 3xx.
-        Success = "success",
-        /// 408.
-        S408 = "408",
-        /// 429.
-        S429 = "429",
-        /// 500.
-        S500 = "500",
-        /// 502.
-        S502 = "502",
-        /// 503.
-        S503 = "503",
-        /// 504.
-        S504 = "504",
-        /// Any other failure at the request's expense.
-        Other4xx = "other_4xx",
-        /// Any other failure at the server's expense.
-        Other5xx = "other_5xx",
-        /// No connection.
-        Connect = "connect",
-        /// No reply in time.
-        Timeout = "timeout",
-        /// The connection broke before the reply's head.
-        Broken = "broken",
-        /// The caller left meanwhile.
-        Abandoned = "abandoned",
-    }
-}
-
-impl Came {
-    pub(crate) fn of(outcome: &Outcome) -> Self {
-        let Outcome::Failed(Failure { code, fault, .. }) = outcome else {
-            return if *outcome == Outcome::Success { Self::Success } else { Self::Abandoned };
-        };
-        match (code, fault) {
-            (Some(408), _) => Self::S408,
-            (Some(429), _) => Self::S429,
-            (Some(500), _) => Self::S500,
-            (Some(502), _) => Self::S502,
-            (Some(503), _) => Self::S503,
-            (Some(504), _) => Self::S504,
-            (Some(code), _) if *code >= 500 => Self::Other5xx,
-            (Some(_), _) => Self::Other4xx,
-            (None, Fault::Connect) => Self::Connect,
-            (None, Fault::Timeout) => Self::Timeout,
-            (None, _) => Self::Broken,
-        }
-    }
-}
+use quell::core::Reason;
+use quell::observe::labels::is_denial;
+pub(crate) use quell::observe::labels::{Came, Verdict};
 
 /// How many reasons there are.
 pub(crate) const REASONS: usize = Reason::ALL.len();
@@ -133,7 +52,7 @@ impl Counters {
 
     /// A retry that somebody could have wished for was not made.
     pub(crate) fn deny(&self, reason: Reason) {
-        if !matches!(reason, Reason::NotRetryable | Reason::ClientGone) {
+        if is_denial(reason) {
             self.denied[reason as usize].add();
         }
     }
@@ -171,13 +90,6 @@ mod tests {
         for (index, reason) in Reason::ALL.iter().enumerate() {
             assert_eq!(*reason as usize, index, "{reason}");
         }
-    }
-
-    #[test]
-    fn words_stand_at_the_place_of_their_variant() {
-        assert_eq!(Verdict::WORDS[Verdict::Abandoned as usize], "abandoned");
-        assert_eq!(Came::WORDS[Came::Abandoned as usize], "abandoned");
-        assert_eq!(Came::WORDS[Came::S503 as usize], "503");
     }
 
     #[test]
