@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use clap::builder::PossibleValuesParser;
 
 use crate::workspace::Workspace;
-use crate::{deny, test, tidy, twin};
+use crate::{api, deny, test, tidy, twin};
 
 /// One check. A new one is one line in [`STEPS`].
 struct Step {
@@ -24,6 +24,7 @@ const STEPS: &[Step] = &[
     Step { name: "fmt", run: fmt },
     Step { name: "clippy", run: clippy },
     Step { name: "doc", run: doc },
+    Step { name: "api", run: |workspace| api::run(workspace, &api::Args::check()) },
     Step { name: "deny", run: deny::run },
     Step { name: "test", run: |workspace| test::run(workspace, &test::Args::default()) },
     Step { name: "twin", run: |workspace| twin::run(workspace, &twin::Args::gate()) },

@@ -6,6 +6,7 @@
 //! **How.** `cargo xtask <command>`. A command is one module with a `run`; adding one takes its `mod` line, a
 //! variant of [`Command`] and an arm in [`run`]. A step of `ci` is one line in `ci::STEPS`.
 
+mod api;
 mod arena;
 mod bench;
 mod ci;
@@ -41,6 +42,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Write down the public API of the libraries, or check that it is what was written down
+    Api(api::Args),
     /// Run the arena's worlds on real sockets, beside Envoy and HAProxy
     Arena(arena::Args),
     /// Measure what a decision and a proxied request cost
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
 
 fn run(workspace: &Workspace, command: Command) -> anyhow::Result<()> {
     match command {
+        Command::Api(args) => api::run(workspace, &args),
         Command::Arena(args) => arena::run(workspace, &args),
         Command::Bench(args) => bench::run(workspace, &args),
         Command::Ci(args) => ci::run(workspace, &args),
