@@ -11,6 +11,7 @@ mod arena;
 mod bench;
 mod ci;
 mod deny;
+mod examples;
 mod figure;
 mod folder;
 mod metadata;
@@ -52,7 +53,7 @@ enum Command {
     Ci(ci::Args),
     /// Check licences and duplicate versions of dependencies against deny.toml
     Deny,
-    /// Run the tests of all crates with all features
+    /// Run the tests of all crates with all features, and the examples
     Test(test::Args),
     /// Run the demo's outage simulated and on real sockets, side by side
     Twin(twin::Args),

@@ -1,14 +1,16 @@
-//! `cargo xtask test`: the tests of all crates, with all features.
+//! `cargo xtask test`: the tests of all crates, with all features, and the examples.
 //!
 //! **Why.** One spelling for everyone: a test that runs only with some feature on, or only in one crate's
 //! folder, is a test that nobody runs.
 //!
 //! **How.** Some promises are counted: a million seeds, a hundred thousand calls. They run with small counts by
 //! default, so that the loop of edit and test stays short, and with full ones under `--full`, which tests read
-//! from the environment variable [`FULL`]. What follows `--` goes to `cargo test`.
+//! from the environment variable [`FULL`]. What follows `--` goes to `cargo test`;
+//! whoever asks for some tests only is spared the examples.
 
 use anyhow::Result;
 
+use crate::examples;
 use crate::workspace::Workspace;
 
 /// Set to `1` where counts are to be full.
@@ -25,7 +27,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
-    workspace.run(&mut command(workspace, args))
+    workspace.run(&mut command(workspace, args))?;
+    if args.rest.is_empty() { examples::run(workspace) } else { Ok(()) }
 }
 
 fn command(workspace: &Workspace, args: &Args) -> std::process::Command {

@@ -8,6 +8,7 @@
 //! break it. Everything is read once, nothing is compiled, and the whole command takes well under a second.
 
 mod arrows;
+pub(crate) mod examples;
 mod leftovers;
 mod links;
 mod lints;
@@ -39,6 +40,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 fn check_text(files: &[File], paths: &BTreeSet<String>) -> Vec<Violation> {
     let mut violations = Vec::new();
     let functions = named::functions(files);
+    violations.extend(examples::check(files));
     for file in files {
         violations.extend(paths::check(file));
         if file.is_rust() {
@@ -71,6 +73,8 @@ mod tests {
             File::new("crates/new/Cargo.toml", "[package]\nname = \"new\"\n"),
             File::new("docs/d.md", "[gone](gone.md)\n"),
             File::new("docs/f.md", "`a_test_that_is_long_gone`\n"),
+            File::new("README.md", "```rust\nshown();\n```\n"),
+            File::new("crates/quell/examples/g.rs", "fn main() {}\n"),
             File::new("e.sh", &format!("cd {}x\n", paths::ABSOLUTE[0])),
         ];
         for file in planted {
