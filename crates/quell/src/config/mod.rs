@@ -39,7 +39,9 @@ mod breaker;
 mod budget;
 pub mod document;
 pub mod fields;
+mod handle;
 mod later;
+pub mod live;
 #[cfg(test)]
 mod mistakes_tests;
 mod node;
@@ -55,13 +57,16 @@ mod tests;
 mod traffic;
 mod upstream;
 pub mod value;
+mod watch;
 
 use std::{collections::BTreeMap, io::Read as _, path::Path};
 
 pub use breaker::{Breaker, Counted};
 pub use budget::Budget;
 pub use document::{Idle, Override};
+pub use handle::{NotCallable, Unusable};
 pub use later::{Store, Worker};
+pub use live::{Changes, Live};
 pub use policy::{Hedged, Policy, RetryOn, UnsafeMethods, backoff};
 pub use preset::Preset;
 pub use problem::{Place, Problem, Problems};
@@ -69,8 +74,8 @@ pub use secret::{NoPlace, Secret, Unreadable};
 pub use target::{InvalidTarget, Target};
 pub use traffic::{Gateway, Keys, Route, Tenant};
 pub use upstream::Upstream;
+pub use watch::Watch;
 
-use crate::{Quell, upstream::Host};
 use document::{Document, LONGEST};
 use fields::Fields;
 
@@ -116,17 +121,6 @@ pub enum Error {
     Wrong(#[from] Problems),
 }
 
-/// Why an upstream of the file cannot be called.
-#[derive(Debug, thiserror::Error)]
-pub enum NotCallable {
-    /// It is not there.
-    #[error("no upstream is called \"{0}\": write [upstream.{0}]")]
-    NoUpstream(String),
-    /// See [`crate::Invalid`].
-    #[error(transparent)]
-    Invalid(#[from] crate::Invalid),
-}
-
 impl Config {
     /// Reads a file, with the environment over it and flags over both.
     pub fn load(path: &Path, flags: &[Override]) -> Result<Self, Error> {
@@ -139,15 +133,7 @@ impl Config {
         flags: &[Override],
         scenario: &mut dyn FnMut(&Self, &str, Fields<'_>),
     ) -> Result<Self, Error> {
-        let name = path.display().to_string();
-        let mut text = String::new();
-        // No more than it takes to see that it is too long.
-        std::fs::File::open(path)
-            .and_then(|file| file.take(LONGEST as u64 + 1).read_to_string(&mut text))
-            .map_err(|error| Error::Read { name: name.clone(), error })?;
-        let mut overrides = Override::env();
-        overrides.extend_from_slice(flags);
-        Ok(Self::parse_with(&name, &text, &overrides, scenario)?)
+        Ok(Self::parse_with(&name(path), &text(path)?, &over(flags), scenario)?)
     }
 
     /// Reads a text. Later overrides go over earlier ones; the name stands in problems.
@@ -217,23 +203,31 @@ impl Config {
         })
     }
 
-    /// A handle on an upstream, for calls from inside this process. Its endpoints and what is worth another attempt are
-    /// up to the caller, who sends.
-    pub fn quell(&self, upstream: &str) -> Result<Quell, NotCallable> {
-        let found = self.upstreams.get(upstream);
-        let found = found.ok_or_else(|| NotCallable::NoUpstream(upstream.to_owned()))?;
-        let written = self.policy_for(upstream);
-        let policy = quell_core::Policy::new(written.spec)?;
-        // The caller chooses the endpoint, so to the policies there is one.
-        let spec = quell_core::spec::UpstreamSpec { endpoints: 1, ..found.spec };
-        let shared = crate::Upstream::new(upstream, spec, policy.per_try(), Host::default())?;
-        Ok(Quell::new(shared, policy, written.unsafe_methods == UnsafeMethods::Always))
-    }
-
     /// All that is in force, as a file that means the same.
     pub fn effective(&self) -> String {
         print::effective(self)
     }
+}
+
+/// What a file is called in problems.
+fn name(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn text(path: &Path) -> Result<String, Error> {
+    let mut text = String::new();
+    // No more than it takes to see that it is too long.
+    std::fs::File::open(path)
+        .and_then(|file| file.take(LONGEST as u64 + 1).read_to_string(&mut text))
+        .map_err(|error| Error::Read { name: name(path), error })?;
+    Ok(text)
+}
+
+/// All that goes over the file: the environment, and flags over that.
+fn over(flags: &[Override]) -> Vec<Override> {
+    let mut overrides = Override::env();
+    overrides.extend_from_slice(flags);
+    overrides
 }
 
 /// Scenarios are for somebody else to read.
