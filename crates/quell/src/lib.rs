@@ -43,6 +43,7 @@ mod quell;
 #[cfg(feature = "reqwest")]
 pub mod reqwest;
 pub mod run;
+pub mod store;
 pub mod tower;
 pub mod upstream;
 #[cfg(test)]
