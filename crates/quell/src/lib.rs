@@ -27,6 +27,8 @@
 //! Async calls need a tokio runtime with its timer; [`Quell::call_blocking`] needs none.
 
 pub mod attempt;
+#[cfg(feature = "axum")]
+pub mod axum;
 pub mod builder;
 mod caller;
 pub mod classify;
