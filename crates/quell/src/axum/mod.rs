@@ -1,17 +1,38 @@
-//! Layers for axum servers.
+//! Layers for axum servers: a rate limit, an in-flight limit with a queue, and idempotency keys.
 //!
-//! **Why.** A service is overloaded by its callers, whatever they use. These layers let it defend itself.
+//! **Why.** A service is overloaded by its callers, whatever they use. These three layers let it defend itself: against one
+//! caller who asks too often, against all who ask for more than it can do, and against having the same effect twice
+//! when a caller who got no answer asks again.
 //!
-//! See [`RateLimit`] and [`Admission`] for examples.
+//! **How.** Each is a layer for a whole router or for one route. The order matters, and axum runs the layer that was added last
+//! first: [`RateLimit`] outermost, so that a flood costs next to nothing; then [`Idempotency`], so that a stored reply
+//! takes no slot; then [`Admission`], right in front of the handlers.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use axum::{Router, routing::post};
+//! use quell::{axum::{Admission, Idempotency, RateLimit}, store::Memory};
+//!
+//! let app: Router = Router::new()
+//!     .route("/pay", post(|| async { "paid" }))
+//!     .layer(Admission::new("api").build()?)
+//!     .layer(Idempotency::new("payments", Arc::new(Memory::new())).build()?)
+//!     .layer(RateLimit::new("default").per_second(50.0).by_header("x-api-key").build()?);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod admission;
 mod behind;
+mod digest;
+mod held;
+pub mod idempotency;
 mod quota;
 pub mod rate_limit;
 mod respond;
 
 pub use admission::Admission;
 pub use behind::Behind;
+pub use idempotency::Idempotency;
 pub use quell_core::Priority;
 pub use quota::Limiting;
 pub use rate_limit::RateLimit;

@@ -1,0 +1,332 @@
+//! Idempotency: the same request twice has its effect once.
+//!
+//! **Why.** A caller who got no answer must ask again, and cannot know whether the first time counted. If it sends the same
+//! `Idempotency-Key` both times, the second gets the first one's reply, and the payment is made once.
+//!
+//! **How.** [`Idempotency::new`] takes the name of what it protects and a [`Store`]; it is a layer for a router or a route. A keyed
+//! request is read whole, claimed and handed to the handler; the reply is stored before it is given. Two requests are the
+//! same if tenant, name, method, path and key are; then query and body must be too.
+//!
+//! ```
+//! use std::{sync::Arc, time::Duration};
+//! use axum::{Router, routing::post};
+//! use quell::{axum::Idempotency, store::Memory};
+//!
+//! let keys = Idempotency::new("payments", Arc::new(Memory::new()))
+//!     .required(true)
+//!     .tenant(|parts| parts.headers.get("x-tenant").cloned())
+//!     .ttl(Duration::from_secs(48 * 3_600))
+//!     .build()?;
+//! let app: Router = Router::new().route("/pay", post(|| async { "paid" })).layer(keys);
+//! # Ok::<_, quell::axum::idempotency::Invalid>(())
+//! ```
+//!
+//! # What a repeated request gets
+//!
+//! | the first one | the repeated one |
+//! |---|---|
+//! | is under way | 409 `KEY_IN_FLIGHT` and `Retry-After` |
+//! | was answered 2xx, or 4xx that [count as final](Builder::final_statuses) | the same status and body, with `idempotency-replayed: true` |
+//! | was answered so with more than 64 KiB, a stream, or a redirect | 409 `KEY_IN_FLIGHT`, never a second run |
+//! | was answered anything else, panicked, or was dropped with its caller | is run |
+//! | had another body or query | 422 `KEY_MISMATCH` |
+//!
+//! Without a key it is 400 `KEY_MISSING` where one is [required](Builder::required), and also if what was sent is no key: 1 to
+//! 255 visible characters, once. A keyed body of more than 1 MiB is 413 `BODY_TOO_LARGE`. If the store cannot answer it
+//! is 503 `STORE_DOWN`: without an answer there is no telling whether the work was done before. If it goes away while the
+//! handler runs, the caller gets the handler's reply, and the key counts as under way until its lease is over; what
+//! happens then is for [`Builder::on_expiry`] to say.
+//!
+//! A handler is dropped when its caller leaves, halfway through its work, and the key is free again. Work that must not be
+//! cut in half belongs in a transaction, or into a task of its own. Set a [tenant](Builder::tenant) wherever callers
+//! must not see each other's replies.
+
+use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
+
+use axum_core::{body::Body, extract::Request, response::Response};
+use http::{HeaderName, HeaderValue, Method, StatusCode, request::Parts};
+use http_body::Body as _;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use parking_lot::Mutex;
+pub use quell_core::idempotency::{Invalid, OnExpiry};
+use quell_core::{
+    Reason, Rng,
+    idempotency::{Ending, Owner, Rules, Spec},
+};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::{
+    behind::{Behind, Front},
+    digest::{Carried, carried, fingerprint, scope},
+    held::{self, Held},
+    respond::{Whole, own, refusal},
+};
+use crate::{
+    Clock,
+    http::Statuses,
+    key,
+    store::{self, Begun, Ended, Reply, Store},
+};
+
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+const MOST_BODY: usize = 1024 * 1024;
+
+type TenantOf = dyn Fn(&Parts) -> Option<Vec<u8>> + Send + Sync;
+
+/// Idempotency keys in front of handlers. Clones share everything. See the [module](self).
+#[derive(Clone)]
+pub struct Idempotency(Arc<Shared>);
+
+struct Shared {
+    name: String,
+    store: Arc<dyn Store>,
+    owner: Owner,
+    methods: Vec<Method>,
+    required: bool,
+    tenant_of: Option<Box<TenantOf>>,
+    finals: Statuses,
+    rules: Rules,
+    lease: Duration,
+    clock: Clock,
+    /// For the spread of `Retry-After`.
+    rng: Mutex<Rng>,
+}
+
+/// Idempotency as it is described. See the [module](self).
+#[must_use = "nothing is made before `build`"]
+pub struct Builder {
+    name: String,
+    store: Arc<dyn Store>,
+    methods: Vec<Method>,
+    required: bool,
+    tenant_of: Option<Box<TenantOf>>,
+    finals: Statuses,
+    spec: Spec,
+    clock: Clock,
+}
+
+impl Idempotency {
+    /// Begins to describe what is protected. Two places that share a store and must not share keys have different names.
+    #[allow(clippy::new_ret_no_self, reason = "what is described has to be checked first")]
+    pub fn new(name: impl Into<String>, store: Arc<dyn Store>) -> Builder {
+        Builder {
+            name: name.into(),
+            store,
+            methods: vec![Method::POST, Method::PATCH],
+            required: false,
+            tenant_of: None,
+            finals: Statuses::of(&[]),
+            spec: Spec::default(),
+            clock: Clock::system(),
+        }
+    }
+
+    async fn serve_keyed<S>(&self, handler: S, request: Request, key: &[u8]) -> Response
+    where
+        S: Service<Request, Response = Response, Error = Infallible>,
+    {
+        let Shared { name, store, owner, tenant_of, rules, .. } = &*self.0;
+        let (parts, body) = request.into_parts();
+        let too_large =
+            || own(413, "A body with an Idempotency-Key may have 1 MiB", "BODY_TOO_LARGE");
+        if body.size_hint().lower() > MOST_BODY as u64 {
+            return too_large();
+        }
+        let body = match Limited::new(body, MOST_BODY).collect().await {
+            Ok(whole) => whole.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => return too_large(),
+            Err(_) => return own(400, "The body broke off", "BODY_BROKEN"),
+        };
+        let tenant = tenant_of.as_ref().and_then(|tenant_of| tenant_of(&parts));
+        let begun = held::begin(
+            store,
+            store::Request {
+                key: scope(tenant.as_deref(), name, &parts, key),
+                owner: *owner,
+                fingerprint: fingerprint(&parts, &body),
+                rules: *rules,
+            },
+        );
+        match begun.await {
+            Ok(Ok(held)) => self.run(held, handler, Request::from_parts(parts, body.into())).await,
+            Ok(Err(Begun::Replay(reply))) => replay(reply),
+            Ok(Err(Begun::InFlight { wait })) => refusal(Reason::KeyInFlight, self.wait(wait)),
+            Ok(Err(Begun::Mismatch)) => refusal(Reason::KeyMismatch, None),
+            Ok(Err(Begun::Failed | Begun::Claimed(_))) => refusal(Reason::KeyInFlight, None),
+            Err(_) => refusal(Reason::StoreDown, self.wait(Duration::ZERO)),
+        }
+    }
+
+    /// Does the work, and settles the key by what came of it before the caller hears of it.
+    async fn run<S>(&self, mut held: Held, mut handler: S, request: Request) -> Response
+    where
+        S: Service<Request, Response = Response, Error = Infallible>,
+    {
+        let Shared { lease, clock, finals, .. } = &*self.0;
+        let Ok(response) = held.work(handler.call(request), *lease, clock).await;
+        let status = response.status();
+        let length = response.body().size_hint().upper();
+        match Ending::of(status.as_u16(), finals.contains(status.as_u16()), length) {
+            None => {
+                held.abandon().await;
+                response
+            }
+            Some(Ending::Stored { .. }) => {
+                held.answered(status);
+                let (parts, body) = response.into_parts();
+                match held.work(body.collect(), *lease, clock).await {
+                    Ok(whole) => {
+                        let body = whole.to_bytes();
+                        let reply = Reply::new(status, &parts.headers, body.clone());
+                        held.complete(Ended::Stored(reply)).await;
+                        Response::from_parts(parts, body.into())
+                    }
+                    Err(_) => own(500, "The answer broke off", "ANSWER_BROKEN"),
+                }
+            }
+            Some(_) => {
+                held.complete(Ended::Unstored { status }).await;
+                response
+            }
+        }
+    }
+
+    /// Whoever is at it is usually done long before its lease is over; what is kept for longer has no reply to give.
+    fn wait(&self, wait: Duration) -> Option<Whole> {
+        let wait = if wait <= self.0.lease { Duration::ZERO } else { wait };
+        Some(Whole::of(wait).jittered(&mut self.0.rng.lock()))
+    }
+}
+
+fn replay(reply: Reply) -> Response {
+    let mut response = Response::new(Body::from(reply.body().clone()));
+    *response.status_mut() = reply.status();
+    *response.headers_mut() = reply.headers().clone();
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    response
+}
+
+impl Builder {
+    /// Whose keys count; POST and PATCH unless said. Other methods pass untouched.
+    pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
+        self.methods = methods.into_iter().collect();
+        self
+    }
+
+    /// Whether such a request must have a key; it need not unless said.
+    pub fn required(mut self, required: bool) -> Self {
+        self.required = required;
+        self
+    }
+
+    /// Whose request it is: the same key of another tenant is another key.
+    pub fn tenant<K: AsRef<[u8]>>(
+        mut self,
+        of: impl Fn(&Parts) -> Option<K> + Send + Sync + 'static,
+    ) -> Self {
+        self.tenant_of = Some(Box::new(move |parts| of(parts).map(|key| key.as_ref().to_vec())));
+        self
+    }
+
+    /// Replies of 4xx that no repetition will change, and that are stored like successes; none unless said. 408, 425 and
+    /// 429 are never final.
+    pub fn final_statuses(mut self, statuses: &[StatusCode]) -> Self {
+        let codes: Vec<_> = statuses.iter().map(StatusCode::as_u16).collect();
+        self.finals = Statuses::of(&codes);
+        self
+    }
+
+    /// How long a process may be silent before its claims count for nothing; 60 s unless said. A handler may take longer:
+    /// its claim is renewed while it runs.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.spec.lease = lease;
+        self
+    }
+
+    /// How long a key is remembered; 24 h unless said. It should be longer than anybody goes on repeating.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.spec.ttl = ttl;
+        self
+    }
+
+    /// What happens to the key of a process that went silent; the next request is run unless said.
+    pub fn on_expiry(mut self, on_expiry: OnExpiry) -> Self {
+        self.spec.on_expiry = on_expiry;
+        self
+    }
+
+    /// Another clock, for tests.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Checks what was written.
+    pub fn build(self) -> Result<Idempotency, Invalid> {
+        let Self { name, store, methods, required, tenant_of, finals, spec, clock } = self;
+        let rules = Rules::new(spec)?;
+        let owner = Owner(u128::from(key::seed()) << 64 | u128::from(key::seed()));
+        let rng = Mutex::new(Rng::new(key::seed()));
+        let lease = spec.lease;
+        Ok(Idempotency(Arc::new(Shared {
+            name,
+            store,
+            owner,
+            methods,
+            required,
+            tenant_of,
+            finals,
+            rules,
+            lease,
+            clock,
+            rng,
+        })))
+    }
+}
+
+impl Front for Idempotency {
+    async fn serve<S>(&self, mut handler: S, request: Request) -> Response
+    where
+        S: Service<Request, Response = Response, Error = Infallible> + Send,
+        S::Future: Send,
+    {
+        let is_ours = self.0.methods.contains(request.method());
+        match carried(request.headers()) {
+            _ if !is_ours => {}
+            Carried::None if !self.0.required => {}
+            Carried::None | Carried::Unusable => return refusal(Reason::KeyMissing, None),
+            Carried::Key(key) => {
+                let key = key.to_vec();
+                return self.serve_keyed(handler, request, &key).await;
+            }
+        }
+        let Ok(response) = handler.call(request).await;
+        response
+    }
+}
+
+impl<S> Layer<S> for Idempotency {
+    type Service = Behind<Self, S>;
+
+    fn layer(&self, service: S) -> Behind<Self, S> {
+        Behind::new(self, service)
+    }
+}
+
+impl fmt::Debug for Idempotency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shared { name, rules, .. } = &*self.0;
+        f.debug_struct("Idempotency")
+            .field("name", name)
+            .field("rules", rules)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, spec, .. } = self;
+        f.debug_struct("Builder").field("name", name).field("spec", spec).finish_non_exhaustive()
+    }
+}
