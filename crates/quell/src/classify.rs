@@ -11,6 +11,7 @@
 //! | known with feature | types |
 //! |---|---|
 //! | `reqwest` | `Result<reqwest::Response, reqwest::Error>` |
+//! | `test` | what a `test::Script` answers |
 
 use quell_core::{Failure, Fault, Outcome};
 
@@ -28,6 +29,10 @@ pub fn usual<T: 'static, E: 'static>(result: &Result<T, E>, clock: &Clock) -> Ou
     #[cfg(feature = "reqwest")]
     if let Some(result) = (result as &dyn std::any::Any).downcast_ref() {
         return crate::reqwest::classify(result, clock);
+    }
+    #[cfg(feature = "test")]
+    if let Some(result) = (result as &dyn std::any::Any).downcast_ref() {
+        return crate::test::classify(result, clock);
     }
     let _ = clock;
     match result {

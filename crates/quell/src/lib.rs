@@ -46,6 +46,8 @@ mod quell;
 pub mod reqwest;
 pub mod run;
 pub mod store;
+#[cfg(feature = "test")]
+pub mod test;
 pub mod tower;
 pub mod upstream;
 #[cfg(test)]
