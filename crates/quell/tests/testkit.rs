@@ -8,7 +8,9 @@ use http::Request;
 use quell::{
     Builder, Clock, Quell, Reason,
     test::{Ledger, Line, Reply, Script, Storm, storm},
+    tower::QuellLayer,
 };
+use tower_layer::Layer;
 use tower_service::Service;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -64,6 +66,37 @@ async fn the_same_storm_through_a_handle_stays_below_eleven_tenths() {
     ledger.assert_amplification_at_most(1.1);
     assert!(ledger.attempts() > ledger.calls(), "some were retried: {ledger}");
     assert!(ledger.answered() > 1_000, "and it healed: {ledger}");
+}
+
+/// Each attempt of a service without our headers looks like a call of its own.
+#[tokio::test(start_paused = true)]
+async fn a_naive_service_that_numbers_nothing_is_found_out_as_well() {
+    let script = Script::new().outage(OUTAGE, Line::status(503));
+    let call = |mut script: Script| async move {
+        for _ in 0..4 {
+            if script.call(Request::new(())).await.is_ok_and(|reply| reply.status().is_success()) {
+                break;
+            }
+        }
+    };
+    let ledger = storm(&script, Storm::default(), call).await;
+    assert!(ledger.amplification() > 1.5, "{ledger}");
+    let storms = storm(&script, Storm::default(), call).await;
+    assert!(
+        storms.amplification() < ledger.amplification(),
+        "a second storm after the outage: {storms}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_a_layer_it_is_an_upstream_like_any_other() {
+    let script = Script::new().status(503).hint(2 * SECOND).refuse_connect();
+    let quell = upstream(&Clock::tokio()).idempotent().build().unwrap();
+    let mut service = QuellLayer::new(quell).layer(script.clone());
+    assert_eq!(service.call(Request::new(())).await.unwrap().status(), 200);
+    let ledger = script.ledger();
+    let [first, second, third] = ledger.entries() else { panic!() };
+    assert!(second.at - first.at >= 2 * SECOND && third.at >= second.at);
 }
 
 #[tokio::test(start_paused = true)]

@@ -79,6 +79,28 @@ impl Ledger {
         }
     }
 
+    /// Says that no more than so many calls were made. For clients whose attempts carry no number: each of them looks like
+    /// the first of a call, and the amplification like 1. A [`storm`](super::storm) says so by itself.
+    ///
+    /// ```
+    /// use quell::test::Script;
+    /// use tower::Service;
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    /// # runtime.block_on(async {
+    /// let mut script = Script::new().fail(1);
+    /// let get = || http::Request::get("/").body(());
+    /// assert!(script.call(get()?).await.is_err());
+    /// script.call(get()?).await?; // the same call once more, which nobody can see
+    /// assert_eq!(script.ledger().of_calls(1).amplification(), 2.0);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// # Ok::<_, std::io::Error>(())
+    /// ```
+    pub fn of_calls(self, most: u64) -> Self {
+        Self { calls: self.calls.min(most), ..self }
+    }
+
     /// The attempts one by one, up to 100,000 of them.
     pub fn entries(&self) -> &[Entry] {
         &self.entries

@@ -19,10 +19,10 @@ use super::{
     Ledger,
     line::{Line, Reply},
 };
-use crate::{Attempt, Clock, http::IDEMPOTENCY_KEY};
-
-/// The header in which a layer says the number of an attempt.
-const ATTEMPT: &str = "quell-attempt";
+use crate::{
+    Attempt, Clock,
+    http::{IDEMPOTENCY_KEY, headers::ATTEMPT},
+};
 
 /// What a call on a script as a service is made of.
 pub type Answering = Pin<Box<dyn Future<Output = io::Result<Reply>> + Send>>;
@@ -35,8 +35,8 @@ pub type Answering = Pin<Box<dyn Future<Output = io::Result<Reply>> + Send>>;
 ///
 /// As a closure's body, [`Script::answer`] and [`Script::answer_blocking`] note the attempt's number, and its key if
 /// the closure has read it: they do not read it themselves, since that would make the call repeatable. As a service
-/// over HTTP requests the number is that of the `quell-attempt` header (1 without it) and the key that of
-/// `idempotency-key`. Whatever else makes attempts, a service of another protocol or a loop of its own, says both to
+/// over HTTP requests the number is that of the `quell-attempt` header (1 without it: see [`Ledger::of_calls`]) and the key
+/// that of `idempotency-key`. Whatever else makes attempts, a service of another protocol or a loop of its own, says both to
 /// [`Script::send`].
 ///
 /// ```
@@ -242,8 +242,8 @@ impl<B> Service<Request<B>> for Script {
     }
 
     fn call(&mut self, request: Request<B>) -> Answering {
-        let field = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
-        let number = field(ATTEMPT).and_then(|number| number.parse().ok()).unwrap_or(1);
+        let field = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+        let number = field(ATTEMPT.as_str()).and_then(|number| number.parse().ok()).unwrap_or(1);
         let key = field(IDEMPOTENCY_KEY).map(str::to_owned);
         let script = self.clone();
         Box::pin(async move { script.send(number, key.as_deref()).await })

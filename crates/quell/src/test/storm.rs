@@ -60,11 +60,11 @@ where
     Fut: Future + Send + 'static,
     Fut::Output: Send,
 {
-    let (call, seed) = (Arc::new(call), script.ledger().seed());
+    let (call, before) = (Arc::new(call), script.ledger());
     let mut callers = JoinSet::new();
     for caller in 0..storm.callers {
         let (call, script) = (Arc::clone(&call), script.clone());
-        let mut chance = Rng::stream(seed, caller.into(), 0);
+        let mut chance = Rng::stream(before.seed(), caller.into(), 0);
         callers.spawn(async move {
             for _ in 0..storm.calls {
                 let pause = chance.up_to(storm.every.saturating_mul(2));
@@ -80,5 +80,6 @@ where
             std::panic::resume_unwind(panic);
         }
     }
-    script.ledger()
+    let made = u64::from(storm.callers) * u64::from(storm.calls);
+    script.ledger().of_calls(before.calls() + made)
 }
