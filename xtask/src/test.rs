@@ -21,13 +21,18 @@ pub(crate) struct Args {
     /// Run counted tests with their full counts
     #[arg(long)]
     pub(crate) full: bool,
+    /// Run the examples only
+    #[arg(long, conflicts_with = "rest")]
+    pub(crate) examples: bool,
     /// Passed to `cargo test`, such as a part of a test's name
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) rest: Vec<String>,
 }
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
-    workspace.run(&mut command(workspace, args))?;
+    if !args.examples {
+        workspace.run(&mut command(workspace, args))?;
+    }
     if args.rest.is_empty() { examples::run(workspace) } else { Ok(()) }
 }
 
@@ -50,7 +55,7 @@ mod tests {
     fn full_counts_are_asked_for_through_the_environment() {
         let workspace = Workspace::new().unwrap();
         for full in [false, true] {
-            let cargo = command(&workspace, &Args { full, rest: Vec::new() });
+            let cargo = command(&workspace, &Args { full, ..Args::default() });
             let set =
                 cargo.get_envs().any(|pair| pair == (OsStr::new(FULL), Some(OsStr::new("1"))));
             assert_eq!(set, full);
@@ -59,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_filter_comes_after_our_own_words() {
-        let args = Args { full: false, rest: vec!["budget".into()] };
+        let args = Args { rest: vec!["budget".into()], ..Args::default() };
         let cargo = command(&Workspace::new().unwrap(), &args);
         assert_eq!(
             cargo.get_args().collect::<Vec<_>>(),
