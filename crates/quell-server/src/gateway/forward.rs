@@ -15,7 +15,6 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
-use quell::config::UnsafeMethods;
 use quell::core::{Delivery, Failure, Fault, Outcome, Time};
 use quell::http::headers::{self as contract, stamp};
 use quell::observe::Tried;
@@ -84,11 +83,8 @@ impl<'a> Outgoing<'a> {
         mut parts: Parts,
         body: Incoming,
     ) -> Self {
-        let repeatable = match core.gateway.config.unsafe_methods {
-            UnsafeMethods::WithKey => quell::http::is_repeatable(&parts.method, &parts.headers),
-            UnsafeMethods::Never => parts.method.is_idempotent(),
-            UnsafeMethods::Always => true,
-        };
+        let unsafe_methods = core.gateway.config.unsafe_methods;
+        let repeatable = unsafe_methods.repeats(&parts.method, &parts.headers);
         let source = Source::new(body, repeatable, &core.gateway.memory, watch);
         parts.version = Version::HTTP_11;
         parts.extensions.clear();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::{HeaderMap, Method};
 use quell_core::{
     backoff::{self, Jitter, Shape, Waits},
     hedge::Hedge,
@@ -14,7 +15,7 @@ use super::{
     preset::Preset,
     read::{Raw, Read},
 };
-use crate::http::Statuses;
+use crate::http::{Statuses, is_repeatable};
 
 /// A policy as written, and as the core takes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +67,27 @@ pub enum UnsafeMethods {
 impl UnsafeMethods {
     pub(super) const WORDS: [(&'static str, Self); 3] =
         [("never", Self::Never), ("with-key", Self::WithKey), ("always", Self::Always)];
+
+    /// Whether a request with this method and these headers may reach an upstream twice.
+    ///
+    /// ```
+    /// use http::{HeaderMap, HeaderValue, Method};
+    /// use quell::{config::UnsafeMethods, http::IDEMPOTENCY_KEY};
+    ///
+    /// let keyed = HeaderMap::from_iter([(IDEMPOTENCY_KEY.parse()?, HeaderValue::from_static("8e03978e40d5"))]);
+    /// assert!(UnsafeMethods::WithKey.repeats(&Method::POST, &keyed));
+    /// assert!(!UnsafeMethods::Never.repeats(&Method::POST, &keyed));
+    /// assert!(UnsafeMethods::Never.repeats(&Method::GET, &keyed));
+    /// assert!(UnsafeMethods::Always.repeats(&Method::POST, &HeaderMap::new()));
+    /// # Ok::<_, http::header::InvalidHeaderName>(())
+    /// ```
+    pub fn repeats(self, method: &Method, headers: &HeaderMap) -> bool {
+        match self {
+            Self::Never => method.is_idempotent(),
+            Self::WithKey => is_repeatable(method, headers),
+            Self::Always => true,
+        }
+    }
 }
 
 impl Policy {
