@@ -1,5 +1,6 @@
-//! An axum server behind all three layers, and callers who meet each of them:
-//! `cargo run -p quell --features axum --example axum_server`.
+//! An axum server behind all its layers: `cargo run -p quell --features axum --example axum_server`.
+//!
+//! Callers in the same program meet each of them.
 
 use std::{
     sync::{

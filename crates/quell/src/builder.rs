@@ -31,7 +31,12 @@ use quell_core::{
     throttle,
 };
 
-use crate::{Clock, Quell, Upstream, observe::Observe, upstream::Host};
+use crate::{
+    Clock, Quell, Rules, Upstream,
+    http::{Statuses, UnsafeMethods},
+    observe::Observe,
+    upstream::Host,
+};
 
 /// See the [module](self).
 #[derive(Debug, Clone)]
@@ -42,6 +47,9 @@ pub struct Builder {
     spec: UpstreamSpec,
     host: Host,
     idempotent: bool,
+    statuses: Statuses,
+    unsafe_methods: UnsafeMethods,
+    make_keys: bool,
 }
 
 impl Builder {
@@ -52,6 +60,9 @@ impl Builder {
             spec: UpstreamSpec::library(),
             host: Host::default(),
             idempotent: false,
+            statuses: Statuses::default(),
+            unsafe_methods: UnsafeMethods::default(),
+            make_keys: false,
         }
     }
 
@@ -153,6 +164,25 @@ impl Builder {
         self
     }
 
+    /// Which HTTP statuses are worth another attempt; 408, 425, 429, 500, 502, 503 and 504 unless said.
+    pub fn retry_on(mut self, statuses: Statuses) -> Self {
+        self.statuses = statuses;
+        self
+    }
+
+    /// What is done about POST and the like; repeated with an `Idempotency-Key` unless said.
+    pub fn unsafe_methods(mut self, unsafe_methods: UnsafeMethods) -> Self {
+        self.unsafe_methods = unsafe_methods;
+        self
+    }
+
+    /// HTTP requests that could be repeated if they had an `Idempotency-Key` are given one: only for upstreams that
+    /// honour it.
+    pub fn make_keys(mut self) -> Self {
+        self.make_keys = true;
+        self
+    }
+
     /// Somebody who is told what happens.
     pub fn observe(mut self, observer: impl Observe + 'static) -> Self {
         self.host.observer = Some(Arc::new(observer));
@@ -175,6 +205,8 @@ impl Builder {
     pub fn build(self) -> Result<Quell, Invalid> {
         let policy = Policy::new(self.policy)?;
         let upstream = Upstream::new(self.name, self.spec, policy.per_try(), self.host)?;
-        Ok(Quell::new(upstream, policy, self.idempotent))
+        let Self { idempotent, statuses, unsafe_methods, make_keys, .. } = self;
+        let rules = Rules { policy, idempotent, statuses, unsafe_methods, make_keys };
+        Ok(Quell::new(upstream, rules))
     }
 }

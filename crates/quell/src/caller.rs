@@ -2,18 +2,21 @@
 
 use std::{
     future::{Ready, ready},
+    sync::Arc,
     time::Duration,
 };
 
 use quell_core::{Outcome, Reason, Time};
 
 use crate::{
-    Clock,
+    Clock, Owned, Rules,
     attempt::{Attempt, Key},
     classify,
     error::{CallError, Cause, Parts, Problem},
+    http::Statuses,
     observe::{Next, Tried},
     run::{Done, End, Failed, Sender, Try},
+    upstream::Guard,
 };
 
 /// A retry that is about to be waited for.
@@ -61,7 +64,7 @@ pub(crate) struct Options<'a, T, E> {
     pub(crate) operation: Option<String>,
     pub(crate) idempotent: bool,
     /// By pointer: only whoever prepares a call has to know that its types outlive everything.
-    usual: fn(&Result<T, E>, &Clock) -> Outcome,
+    usual: fn(&Result<T, E>, &Clock, &Statuses) -> Outcome,
     pub(crate) classify: OfResult<'a, T, E, Outcome>,
     pub(crate) retry_if: OfResult<'a, T, E, bool>,
     pub(crate) backoff: Option<Box<dyn FnMut(u32) -> Duration + Send + 'a>>,
@@ -71,10 +74,10 @@ pub(crate) struct Options<'a, T, E> {
 }
 
 impl<T: 'static, E: 'static> Options<'_, T, E> {
-    pub(crate) fn new(idempotent: bool) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             operation: None,
-            idempotent,
+            idempotent: false,
             usual: classify::usual,
             classify: None,
             retry_if: None,
@@ -91,14 +94,21 @@ pub(crate) struct Caller<'a, F, T, E> {
     options: Options<'a, T, E>,
     key: Key,
     clock: Clock,
+    rules: Arc<Rules>,
 }
 
 /// A result, and the status it was classified with.
 type Kept<T, E> = (Result<T, E>, Option<u16>);
 
 impl<'a, F, T, E> Caller<'a, F, T, E> {
-    pub(crate) fn new(attempt: F, options: Options<'a, T, E>, key: Key, clock: Clock) -> Self {
-        Self { attempt, options, key, clock }
+    pub(crate) fn new(
+        attempt: F,
+        options: Options<'a, T, E>,
+        key: Key,
+        guard: &Guard<Owned>,
+    ) -> Self {
+        let (clock, rules) = (guard.upstream().clock().clone(), Arc::clone(guard.terms().rules()));
+        Self { attempt, options, key, clock, rules }
     }
 
     /// What the caller of the library gets.
@@ -151,7 +161,10 @@ impl<'a, F, T, E> Caller<'a, F, T, E> {
 }
 
 fn deserves_another(outcome: &Outcome) -> bool {
-    outcome.is_retryable() || matches!(outcome, Outcome::Defer { .. })
+    match outcome {
+        Outcome::Failed(failure) => failure.retryable || failure.told_not_to,
+        other => matches!(other, Outcome::Defer { .. }),
+    }
 }
 
 fn code(outcome: &Outcome) -> Option<u16> {
@@ -187,7 +200,7 @@ where
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {
         let mut outcome = match &mut self.options.classify {
             Some(classify) => classify(reply),
-            None => (self.options.usual)(reply, &self.clock),
+            None => (self.options.usual)(reply, &self.clock, &self.rules.statuses),
         };
         if let (Some(retry_if), Outcome::Failed(failure)) =
             (&mut self.options.retry_if, &mut outcome)
@@ -198,7 +211,7 @@ where
     }
 
     fn is_repeatable(&self) -> bool {
-        self.options.idempotent || self.key.was_read()
+        self.rules.idempotent || self.options.idempotent || self.key.was_read()
     }
 
     fn wait(&mut self, failed: &Failed<'_, Self::Reply>) -> Option<Duration> {

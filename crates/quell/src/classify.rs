@@ -15,26 +15,31 @@
 
 use quell_core::{Failure, Fault, Outcome};
 
-use crate::Clock;
+use crate::{Clock, http::Statuses};
 
 /// What an attempt with this result came to by the usual rules.
 ///
 /// ```
-/// use quell::{Clock, Outcome, classify};
+/// use quell::{Clock, Outcome, classify, http::Statuses};
 ///
-/// assert_eq!(classify::usual(&Ok::<_, String>(7), &Clock::manual()), Outcome::Success);
-/// assert!(classify::usual(&Err::<(), _>("reset"), &Clock::manual()).is_retryable());
+/// let (clock, statuses) = (Clock::manual(), Statuses::default());
+/// assert_eq!(classify::usual(&Ok::<_, String>(7), &clock, &statuses), Outcome::Success);
+/// assert!(classify::usual(&Err::<(), _>("reset"), &clock, &statuses).is_retryable());
 /// ```
-pub fn usual<T: 'static, E: 'static>(result: &Result<T, E>, clock: &Clock) -> Outcome {
+pub fn usual<T: 'static, E: 'static>(
+    result: &Result<T, E>,
+    clock: &Clock,
+    statuses: &Statuses,
+) -> Outcome {
     #[cfg(feature = "reqwest")]
     if let Some(result) = (result as &dyn std::any::Any).downcast_ref() {
-        return crate::reqwest::classify(result, clock);
+        return crate::reqwest::classify(result, clock, statuses);
     }
     #[cfg(feature = "test")]
     if let Some(result) = (result as &dyn std::any::Any).downcast_ref() {
         return crate::test::classify(result, clock);
     }
-    let _ = clock;
+    let _ = (clock, statuses);
     match result {
         Ok(_) => Outcome::Success,
         Err(_) => Outcome::Failed(Failure::of(Fault::Server)),

@@ -121,6 +121,36 @@ impl<T, E> CallError<T, E> {
         }
     }
 
+    /// The status of a reply that passes this failure on: that of the last reply, 504 if there was none in time, 502 for
+    /// an error, and otherwise that of the reason.
+    pub fn status(&self) -> u16 {
+        match &self.0.cause {
+            Cause::Reply(_, Some(code)) if (400..600).contains(code) => *code,
+            Cause::Reply(..) | Cause::Error(_) => 502,
+            Cause::TimedOut => 504,
+            Cause::Refused => self.0.reason.status(),
+        }
+    }
+
+    /// A reply for one's own caller that says why, and whether to try again: retries that were refused here must not be
+    /// made one hop further up. Neither the last reply's body nor the error's text is in it.
+    ///
+    /// ```
+    /// use quell::{Clock, Quell};
+    ///
+    /// let stock = Quell::upstream("stock").idempotent().clock(Clock::manual()).build()?;
+    /// let error = stock.call_blocking(|_| Err::<(), _>("reset")).wait().unwrap_err();
+    /// let reply = error.to_response();
+    /// assert_eq!(reply.status(), 502);
+    /// assert_eq!(reply.headers()["quell-stop"], "attempts_spent");
+    /// assert_eq!(reply.headers()["quell-retry"], "no");
+    /// # Ok::<_, quell::Invalid>(())
+    /// ```
+    pub fn to_response(&self) -> http::Response<bytes::Bytes> {
+        let Parts { reason, attempts, retry_in, .. } = &*self.0;
+        crate::http::refusal(self.status(), *reason, *attempts, *retry_in)
+    }
+
     /// Everything it knows.
     pub fn into_parts(self) -> Parts<T, E> {
         *self.0

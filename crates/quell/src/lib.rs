@@ -70,5 +70,5 @@ pub use clock::Clock;
 pub use error::{CallError, Cause, Problem};
 pub use observe::Observe;
 pub use prepared::{CallFuture, Prepared};
-pub use quell::{Owned, Quell};
+pub use quell::{Owned, Quell, Rules};
 pub use upstream::Upstream;

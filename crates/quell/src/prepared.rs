@@ -53,7 +53,7 @@ pub struct Prepared<'a, F, T, E> {
 
 impl<'a, F, T: 'static, E: 'static> Prepared<'a, F, T, E> {
     pub(crate) fn new(quell: &'a Quell, attempt: F) -> Self {
-        let options = Options::new(quell.is_idempotent());
+        let options = Options::new();
         Self { quell, attempt, key: Key::default(), deadline: None, options }
     }
 }
@@ -125,12 +125,12 @@ impl<'a, F, T, E> Prepared<'a, F, T, E> {
 
     fn parts<G>(self, attempt: impl FnOnce(F) -> G) -> (Guard<Owned>, Caller<'a, G, T, E>) {
         let mut guard = self.quell.begin();
-        let clock = guard.upstream().clock().clone();
         if let Some(within) = self.deadline {
-            let by = clock.now() + within;
+            let by = guard.upstream().clock().now() + within;
             guard.call().set_deadline(by);
         }
-        (guard, Caller::new(attempt(self.attempt), self.options, self.key, clock))
+        let caller = Caller::new(attempt(self.attempt), self.options, self.key, &guard);
+        (guard, caller)
     }
 }
 

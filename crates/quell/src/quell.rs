@@ -5,13 +5,14 @@ use std::{future::Future, sync::Arc};
 use arc_swap::ArcSwap;
 use quell_core::{
     Policy, Snapshot,
-    spec::{Invalid, PolicySpec, UpstreamSpec},
+    spec::{Invalid, UpstreamSpec},
 };
 
 use crate::{
     Upstream,
     attempt::Attempt,
     builder::Builder,
+    http::{Statuses, UnsafeMethods},
     prepared::Prepared,
     upstream::{Guard, Terms},
 };
@@ -42,8 +43,43 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Quell {
     upstream: Upstream,
-    policy: Arc<ArcSwap<Policy>>,
-    idempotent: bool,
+    rules: Arc<ArcSwap<Rules>>,
+}
+
+/// What the calls of a handle go by. A reload swaps all of it at once; calls under way keep what they began with.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// Attempts, timeouts, waits.
+    pub policy: Policy,
+    /// Every call may reach the upstream twice without harm.
+    pub idempotent: bool,
+    /// HTTP statuses that are worth another attempt.
+    pub statuses: Statuses,
+    /// What is done about HTTP methods that are not idempotent.
+    pub unsafe_methods: UnsafeMethods,
+    /// Requests that could be repeated if they had an `Idempotency-Key` are given one.
+    pub make_keys: bool,
+}
+
+impl Rules {
+    /// This policy, and otherwise what is usual.
+    ///
+    /// ```
+    /// use quell::{Rules, core::{Policy, spec::PolicySpec}};
+    ///
+    /// let rules = Rules::new(Policy::new(PolicySpec::library())?);
+    /// assert!(!rules.idempotent && rules.statuses.contains(503));
+    /// # Ok::<_, quell::Invalid>(())
+    /// ```
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            idempotent: false,
+            statuses: Statuses::default(),
+            unsafe_methods: UnsafeMethods::default(),
+            make_keys: false,
+        }
+    }
 }
 
 impl Quell {
@@ -52,9 +88,9 @@ impl Quell {
         Builder::new(name.into())
     }
 
-    /// Calls with this policy through an upstream that others may share.
-    pub fn new(upstream: Upstream, policy: Policy, idempotent: bool) -> Self {
-        Self { upstream, policy: Arc::new(ArcSwap::from_pointee(policy)), idempotent }
+    /// Calls by these rules through an upstream that others may share.
+    pub fn new(upstream: Upstream, rules: Rules) -> Self {
+        Self { upstream, rules: Arc::new(ArcSwap::from_pointee(rules)) }
     }
 
     /// Prepares a call; `await` makes it. The closure makes one attempt each time it is run.
@@ -81,22 +117,21 @@ impl Quell {
         Prepared::new(self, attempt)
     }
 
-    /// Goes on under another policy and spec with all that is known: budget, breaker, estimates, ghosts. All clones do.
-    /// Calls under way keep the policy that they began with. What is not valid changes nothing.
+    /// Goes on by other rules and another spec with all that is known: budget, breaker, estimates, ghosts. All clones do.
+    /// Calls under way keep the rules that they began with. A spec that is not valid changes nothing.
     ///
     /// ```
-    /// use quell::{Quell, core::spec::{PolicySpec, UpstreamSpec}};
+    /// use quell::{Quell, Rules, core::{Policy, spec::{PolicySpec, UpstreamSpec}}};
     ///
     /// let stock = Quell::upstream("stock").build()?;
-    /// let once = PolicySpec { attempts: 1, ..PolicySpec::library() };
-    /// stock.clone().reload(once, UpstreamSpec::library())?;
-    /// assert_eq!(stock.policy().attempts(), 1);
+    /// let once = Policy::new(PolicySpec { attempts: 1, ..PolicySpec::library() })?;
+    /// stock.clone().reload(Rules { policy: once, ..*stock.rules() }, UpstreamSpec::library())?;
+    /// assert_eq!(stock.rules().policy.attempts(), 1);
     /// # Ok::<_, quell::Invalid>(())
     /// ```
-    pub fn reload(&self, policy: PolicySpec, upstream: UpstreamSpec) -> Result<(), Invalid> {
-        let policy = Policy::new(policy)?;
-        self.upstream.reload(upstream, policy.per_try())?;
-        self.policy.store(Arc::new(policy));
+    pub fn reload(&self, rules: Rules, upstream: UpstreamSpec) -> Result<(), Invalid> {
+        self.upstream.reload(upstream, rules.policy.per_try())?;
+        self.rules.store(Arc::new(rules));
         Ok(())
     }
 
@@ -115,19 +150,15 @@ impl Quell {
         &self.upstream
     }
 
-    /// The policy of the next call.
-    pub fn policy(&self) -> Arc<Policy> {
-        self.policy.load_full()
+    /// What the next call goes by.
+    pub fn rules(&self) -> Arc<Rules> {
+        self.rules.load_full()
     }
 
     /// A call on these terms, for whoever makes attempts in another way than by a closure: see [`run`](crate::run).
     #[inline]
     pub fn begin(&self) -> Guard<Owned> {
-        Guard::new(Owned { upstream: self.upstream.clone(), policy: self.policy() })
-    }
-
-    pub(crate) fn is_idempotent(&self) -> bool {
-        self.idempotent
+        Guard::new(Owned { upstream: self.upstream.clone(), rules: self.rules() })
     }
 }
 
@@ -135,7 +166,14 @@ impl Quell {
 #[derive(Debug, Clone)]
 pub struct Owned {
     upstream: Upstream,
-    policy: Arc<Policy>,
+    rules: Arc<Rules>,
+}
+
+impl Owned {
+    /// What the call goes by.
+    pub fn rules(&self) -> &Arc<Rules> {
+        &self.rules
+    }
 }
 
 impl Terms for Owned {
@@ -146,6 +184,6 @@ impl Terms for Owned {
 
     #[inline]
     fn policy(&self) -> &Policy {
-        &self.policy
+        &self.rules.policy
     }
 }

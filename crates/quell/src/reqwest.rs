@@ -16,20 +16,24 @@
 
 use quell_core::{Delivery, Failure, Fault, Outcome};
 
-use crate::{Clock, http};
+use crate::{Clock, http::Statuses};
 
 /// What came of one `send()`.
-pub fn classify(result: &Result<reqwest::Response, reqwest::Error>, clock: &Clock) -> Outcome {
+pub fn classify(
+    result: &Result<reqwest::Response, reqwest::Error>,
+    clock: &Clock,
+    statuses: &Statuses,
+) -> Outcome {
     match result {
-        Ok(reply) => http::classify(reply.status(), reply.headers(), clock.unix_now()),
-        Err(error) => failure(error, clock),
+        Ok(reply) => statuses.classify(reply.status(), reply.headers(), clock.unix_now()),
+        Err(error) => failure(error, clock, statuses),
     }
 }
 
-fn failure(error: &reqwest::Error, clock: &Clock) -> Outcome {
+fn failure(error: &reqwest::Error, clock: &Clock, statuses: &Statuses) -> Outcome {
     // `error_for_status` turned a reply into an error; its headers are gone.
     if let Some(status) = error.status() {
-        return http::classify(status, &::http::HeaderMap::new(), clock.unix_now());
+        return statuses.classify(status, &::http::HeaderMap::new(), clock.unix_now());
     }
     Outcome::Failed(if error.is_builder() {
         Failure { delivery: Delivery::NeverSent, ..Failure::of(Fault::Fatal) }

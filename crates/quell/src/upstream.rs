@@ -299,9 +299,9 @@ impl<T: Terms> Guard<T> {
         self.terms.upstream()
     }
 
-    /// The policy it goes by.
-    pub fn policy(&self) -> &Policy {
-        self.terms.policy()
+    /// On what terms.
+    pub fn terms(&self) -> &T {
+        &self.terms
     }
 
     /// When the caller came.

@@ -13,7 +13,7 @@ use std::{
 
 use quell::{
     Clock, Quell, Reason,
-    config::{Live, Unusable},
+    config::Live,
     core::breaker::State,
     observe::{Event, Observe},
     upstream::Host,
@@ -162,25 +162,27 @@ fn upstreams_that_vanish_are_remembered_up_to_a_bound() {
 }
 
 #[test]
-fn a_change_that_running_handles_cannot_follow_is_refused() {
+fn whether_calls_may_be_repeated_follows_the_file() {
     let file = File::new("[upstream.a]\n");
     let live = file.live();
+    let quell = live.quell("a").unwrap();
+    let reason = || quell.call_blocking(|_| Err::<(), _>("reset")).wait().unwrap_err().reason();
+    assert_eq!(reason(), Reason::NotSafe);
     file.write("[policy.a]\nunsafe_methods = \"always\"\nattempts = 1\n[upstream.a]\n");
-    let error = live.reload().unwrap_err();
-    assert!(matches!(&error, Unusable::Restart(name) if name == "a"), "{error}");
-    assert_eq!(live.quell("a").unwrap().policy().attempts(), 2);
+    live.reload().unwrap();
+    assert_eq!(reason(), Reason::AttemptsSpent);
 }
 
 #[test]
 fn what_is_worth_another_attempt_follows_the_file() {
     let file = File::new("[upstream.a]\n");
     let live = file.live();
-    assert!(live.statuses("a").unwrap().contains(503));
+    assert!(live.quell("a").unwrap().rules().statuses.contains(503));
     file.write("[policy.a]\nretry_on = [\"connect\", \"timeout\", 529]\n[upstream.a]\n");
     assert_eq!(live.reload().unwrap().changed, ["a"]);
-    let statuses = live.statuses("a").unwrap();
+    let statuses = live.quell("a").unwrap().rules().statuses;
     assert!(statuses.contains(529) && !statuses.contains(503));
-    assert!(live.statuses("b").is_err() && live.policy("b").is_err());
+    assert!(live.quell("b").is_err());
 }
 
 #[test]
@@ -295,7 +297,7 @@ async fn a_watched_file_is_taken_once_it_holds_still_and_a_mistake_is_told_once(
     file.write("[policy.a]\nattempts = 5\n[upstream.a]\n");
     assert_eq!(told.recv().await.unwrap().unwrap(), "changed: a");
     assert_eq!(start.elapsed().as_secs(), 4, "at the second look");
-    assert_eq!(live.quell("a").unwrap().policy().attempts(), 5);
+    assert_eq!(live.quell("a").unwrap().rules().policy.attempts(), 5);
 
     file.write("oops");
     let error = told.recv().await.unwrap().unwrap_err();

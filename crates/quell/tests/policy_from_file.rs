@@ -17,13 +17,13 @@ const VARIABLE: &str = "QUELL__POLICY__PAYMENTS__ATTEMPTS";
 #[test]
 fn the_environment_goes_over_the_file_and_a_flag_over_both() {
     if let Some(path) = std::env::var_os(CHILD).map(PathBuf::from) {
-        let attempts = |live: &Live| live.quell("payments").unwrap().policy().attempts();
+        let attempts = |live: &Live| live.quell("payments").unwrap().rules().policy.attempts();
         let flag = Override::flag("--set", "policy.payments.attempts=5").unwrap();
         let flagged = Live::load_with(&path, &[flag], Host::default()).unwrap();
         let live = Live::load(&path).unwrap();
         for _ in 0..2 {
             assert_eq!((attempts(&live), attempts(&flagged)), (4, 5));
-            assert_eq!(Quell::from_file(&path, "payments").unwrap().policy().attempts(), 4);
+            assert_eq!(Quell::from_file(&path, "payments").unwrap().rules().policy.attempts(), 4);
             assert!(live.reload().unwrap().is_empty() && flagged.reload().unwrap().is_empty());
         }
         return;
@@ -31,7 +31,7 @@ fn the_environment_goes_over_the_file_and_a_flag_over_both() {
     let path = std::env::temp_dir().join(format!("quell-env-{}.toml", std::process::id()));
     std::fs::write(&path, "version = 1\n[policy.payments]\nattempts = 3\n[upstream.payments]\n")
         .unwrap();
-    assert_eq!(Quell::from_file(&path, "payments").unwrap().policy().attempts(), 3);
+    assert_eq!(Quell::from_file(&path, "payments").unwrap().rules().policy.attempts(), 3);
     let child = |value: &str| {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args(["--exact", "the_environment_goes_over_the_file_and_a_flag_over_both"]);

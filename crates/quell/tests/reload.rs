@@ -4,7 +4,7 @@
 use std::{pin::pin, time::Duration};
 
 use quell::{
-    Clock, Limit, Quell, Upstream,
+    Clock, Limit, Quell, Rules, Upstream,
     core::{
         Failure, Fault, Input, Outcome, Policy, Step,
         budget::tokens,
@@ -70,7 +70,10 @@ fn callers_under_way_across_a_reload_leak_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_under_constant_reloads_leaks_nothing() {
     let policy = Policy::new(PolicySpec::library()).unwrap();
-    let quell = Quell::new(upstream(&policy, Clock::tokio()), policy, true);
+    let quell = Quell::new(
+        upstream(&policy, Clock::tokio()),
+        Rules { idempotent: true, ..Rules::new(policy) },
+    );
     let mut callers = tokio::task::JoinSet::new();
     for i in 0..2_000u64 {
         let quell = quell.clone();

@@ -87,6 +87,9 @@ async fn a_refused_connection_was_never_sent_and_an_unreadable_url_is_fatal() {
     assert!(matches!(error.cause(), Cause::Error(cause) if cause.is_connect()));
 
     let error = client.get("no url").send().await;
-    let Outcome::Failed(failure) = classify::usual(&error, &Clock::system()) else { panic!() };
+    let Outcome::Failed(failure) = classify::usual(&error, &Clock::system(), &Default::default())
+    else {
+        panic!()
+    };
     assert_eq!((failure.fault, failure.retryable), (Fault::Fatal, false));
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use quell_core::spec::UpstreamSpec;
 
-use super::{Config, Error, Policy, UnsafeMethods};
-use crate::{Quell, upstream::Host};
+use super::{Config, Error, UnsafeMethods};
+use crate::{Quell, Rules, upstream::Host};
 
 /// Why an upstream of the file cannot be called.
 #[derive(Debug, thiserror::Error)]
@@ -28,11 +28,6 @@ pub enum Unusable {
     /// It is right, but not about this upstream.
     #[error(transparent)]
     Upstream(#[from] NotCallable),
-    /// It asks for what handles that are in use cannot follow.
-    #[error(
-        "policy.{0}.unsafe_methods changed from or to \"always\": start the process anew, or write what was there"
-    )]
-    Restart(String),
 }
 
 impl Config {
@@ -55,25 +50,24 @@ impl Config {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn quell_with(&self, upstream: &str, host: Host) -> Result<Quell, NotCallable> {
-        let (written, spec) = self.parts(upstream)?;
-        let policy = quell_core::Policy::new(written.spec)?;
-        let shared = crate::Upstream::new(upstream, spec, policy.per_try(), host)?;
-        Ok(Quell::new(shared, policy, written.repeats_all()))
+        let (rules, spec) = self.parts(upstream)?;
+        let shared = crate::Upstream::new(upstream, spec, rules.policy.per_try(), host)?;
+        Ok(Quell::new(shared, rules))
     }
 
     /// What a handle is made of.
-    pub(super) fn parts(&self, upstream: &str) -> Result<(Policy, UpstreamSpec), NotCallable> {
+    pub(super) fn parts(&self, upstream: &str) -> Result<(Rules, UpstreamSpec), NotCallable> {
         let found = self.upstreams.get(upstream);
         let found = found.ok_or_else(|| NotCallable::NoUpstream(upstream.to_owned()))?;
+        let written = self.policy_for(upstream);
+        let rules = Rules {
+            idempotent: written.unsafe_methods == UnsafeMethods::Always,
+            statuses: written.statuses(),
+            unsafe_methods: written.unsafe_methods,
+            ..Rules::new(quell_core::Policy::new(written.spec)?)
+        };
         // The caller chooses the endpoint, so to the policies there is one.
-        Ok((self.policy_for(upstream), UpstreamSpec { endpoints: 1, ..found.spec }))
-    }
-}
-
-impl Policy {
-    /// Whether every call counts as repeatable, whatever it does.
-    pub(super) fn repeats_all(&self) -> bool {
-        self.unsafe_methods == UnsafeMethods::Always
+        Ok((rules, UpstreamSpec { endpoints: 1, ..found.spec }))
     }
 }
 
@@ -87,7 +81,7 @@ impl Quell {
     /// # let path = std::env::temp_dir().join(format!("quell-from-file-{}.toml", std::process::id()));
     /// std::fs::write(&path, "version = 1\n[policy.payments]\nattempts = 4\n[upstream.payments]\n")?;
     /// let payments = Quell::from_file(&path, "payments")?;
-    /// assert_eq!(payments.policy().attempts(), 4);
+    /// assert_eq!(payments.rules().policy.attempts(), 4);
     ///
     /// let error = Quell::from_file(&path, "stock").unwrap_err();
     /// assert_eq!(error.to_string(), "no upstream is called \"stock\": write [upstream.stock]");

@@ -18,12 +18,12 @@
 //!
 //! std::fs::write(&path, file("4"))?;
 //! assert_eq!(live.reload()?.to_string(), "changed: payments");
-//! assert_eq!(payments.policy().attempts(), 4);
+//! assert_eq!(payments.rules().policy.attempts(), 4);
 //!
 //! std::fs::write(&path, file("0"))?;
 //! let error = live.reload().unwrap_err().to_string();
 //! assert!(error.contains("policy.payments.attempts is 0") && error.contains(":3:"), "{error}");
-//! assert_eq!(payments.policy().attempts(), 4);
+//! assert_eq!(payments.rules().policy.attempts(), 4);
 //! # std::fs::remove_file(path)?;
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
@@ -39,8 +39,8 @@ use std::{
 
 use arc_swap::ArcSwap;
 
-use super::{Config, Error, NotCallable, Override, Policy, Unusable, Watch, name, over, text};
-use crate::{Quell, http::Statuses, sync::Mutex, upstream::Host};
+use super::{Config, Error, NotCallable, Override, Unusable, Watch, name, over, text};
+use crate::{Quell, sync::Mutex, upstream::Host};
 
 /// How many upstreams that vanished from the file are remembered, should they return.
 const MOST_GONE: usize = 64;
@@ -108,36 +108,12 @@ impl Live {
         Ok(Self(Arc::new(Shared { path, flags, host, now, seen })))
     }
 
-    /// The handle on an upstream: always the same for a name, as long as it is in the file.
+    /// The handle on an upstream: always the same for a name, as long as it is in the file. Its
+    /// [rules](Quell::rules) are what is written now.
     pub fn quell(&self, upstream: &str) -> Result<Quell, NotCallable> {
         let state = self.0.now.load();
         let found = state.handles.get(upstream);
         found.cloned().ok_or_else(|| NotCallable::NoUpstream(upstream.to_owned()))
-    }
-
-    /// The policy of calls to an upstream as it is written now, with what is for HTTP alone: see
-    /// [`Policy::statuses`], [`Policy::unsafe_methods`].
-    pub fn policy(&self, upstream: &str) -> Result<Policy, NotCallable> {
-        Ok(self.0.now.load().config.parts(upstream)?.0)
-    }
-
-    /// The statuses that are worth another attempt to an upstream, as written now, for whoever classifies replies.
-    ///
-    /// ```
-    /// use http::{HeaderMap, StatusCode};
-    /// use quell::config::Live;
-    ///
-    /// # let path = std::env::temp_dir().join(format!("quell-statuses-{}.toml", std::process::id()));
-    /// std::fs::write(&path, "version = 1\n[policy.llm]\nretry_on = [\"connect\", \"timeout\", 529]\n[upstream.llm]\n")?;
-    /// let live = Live::load(&path)?;
-    /// let classify = |code| live.statuses("llm").map(|it| it.classify(code, &HeaderMap::new(), Default::default()));
-    /// assert!(classify(StatusCode::from_u16(529)?)?.is_retryable());
-    /// assert!(!classify(StatusCode::SERVICE_UNAVAILABLE)?.is_retryable());
-    /// # std::fs::remove_file(path)?;
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn statuses(&self, upstream: &str) -> Result<Statuses, NotCallable> {
-        Ok(self.policy(upstream)?.statuses())
     }
 
     /// All that is in force, such as for [`Config::effective`] or [`Config::idle`].
@@ -204,12 +180,6 @@ impl State {
         config: Config,
         fresh: BTreeMap<String, Quell>,
     ) -> Result<(Self, Changes), Unusable> {
-        for anew in fresh.values() {
-            let known = self.known(anew.name());
-            if known.is_some_and(|known| known.is_idempotent() != anew.is_idempotent()) {
-                return Err(Unusable::Restart(anew.name().to_owned()));
-            }
-        }
         let mut changes = Changes::default();
         let mut handles = BTreeMap::new();
         for (name, anew) in fresh {
@@ -220,8 +190,8 @@ impl State {
             }
             let handle = match self.known(&name) {
                 Some(known) => {
-                    let (policy, spec) = config.parts(&name)?;
-                    known.reload(policy.spec, spec).map_err(NotCallable::from)?;
+                    let (rules, spec) = config.parts(&name)?;
+                    known.reload(rules, spec).map_err(NotCallable::from)?;
                     known.clone()
                 }
                 None => anew,

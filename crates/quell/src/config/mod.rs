@@ -61,13 +61,14 @@ mod watch;
 
 use std::{collections::BTreeMap, io::Read as _, path::Path};
 
+pub use crate::http::UnsafeMethods;
 pub use breaker::{Breaker, Counted};
 pub use budget::Budget;
 pub use document::{Idle, Override};
 pub use handle::{NotCallable, Unusable};
 pub use later::{Store, Worker};
 pub use live::{Changes, Live};
-pub use policy::{Hedged, Policy, RetryOn, UnsafeMethods, backoff};
+pub use policy::{Hedged, Policy, RetryOn, backoff};
 pub use preset::Preset;
 pub use problem::{Place, Problem, Problems};
 pub use secret::{NoPlace, Secret, Unreadable};

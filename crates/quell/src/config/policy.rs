@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, Method};
 use quell_core::{
     backoff::{self, Jitter, Shape, Waits},
     hedge::Hedge,
@@ -15,7 +14,7 @@ use super::{
     preset::Preset,
     read::{Raw, Read},
 };
-use crate::http::{Statuses, is_repeatable};
+use crate::http::{Statuses, UnsafeMethods};
 
 /// A policy as written, and as the core takes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,43 +51,11 @@ pub enum RetryOn {
     Status(u16),
 }
 
-/// Whether requests are repeated whose method does not allow it by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum UnsafeMethods {
-    /// They are not.
-    Never,
-    /// If they carry an `Idempotency-Key`.
-    #[default]
-    WithKey,
-    /// They are.
-    Always,
-}
-
-impl UnsafeMethods {
-    pub(super) const WORDS: [(&'static str, Self); 3] =
-        [("never", Self::Never), ("with-key", Self::WithKey), ("always", Self::Always)];
-
-    /// Whether a request with this method and these headers may reach an upstream twice.
-    ///
-    /// ```
-    /// use http::{HeaderMap, HeaderValue, Method};
-    /// use quell::{config::UnsafeMethods, http::IDEMPOTENCY_KEY};
-    ///
-    /// let keyed = HeaderMap::from_iter([(IDEMPOTENCY_KEY.parse()?, HeaderValue::from_static("8e03978e40d5"))]);
-    /// assert!(UnsafeMethods::WithKey.repeats(&Method::POST, &keyed));
-    /// assert!(!UnsafeMethods::Never.repeats(&Method::POST, &keyed));
-    /// assert!(UnsafeMethods::Never.repeats(&Method::GET, &keyed));
-    /// assert!(UnsafeMethods::Always.repeats(&Method::POST, &HeaderMap::new()));
-    /// # Ok::<_, http::header::InvalidHeaderName>(())
-    /// ```
-    pub fn repeats(self, method: &Method, headers: &HeaderMap) -> bool {
-        match self {
-            Self::Never => method.is_idempotent(),
-            Self::WithKey => is_repeatable(method, headers),
-            Self::Always => true,
-        }
-    }
-}
+pub(super) const UNSAFE_METHODS: [(&str, UnsafeMethods); 3] = [
+    ("never", UnsafeMethods::Never),
+    ("with-key", UnsafeMethods::WithKey),
+    ("always", UnsafeMethods::Always),
+];
 
 impl Policy {
     /// The defaults of a preset.
@@ -142,7 +109,7 @@ impl Policy {
             let instead = "connect failures and timeouts are retried whether or not they are in it";
             fields.idle("retry_on", instead);
         }
-        if let Some(word) = fields.word("unsafe_methods", &UnsafeMethods::WORDS) {
+        if let Some(word) = fields.word("unsafe_methods", &UNSAFE_METHODS) {
             policy.unsafe_methods = word;
         }
         if let Err(error) = quell_core::Policy::new(policy.spec) {

@@ -17,10 +17,11 @@ use quell_core::{
 };
 
 use super::{
-    Breaker, Budget, Config, Counted, Gateway, Policy, RetryOn, Route, Store, Tenant,
-    UnsafeMethods, Upstream, Worker,
+    Breaker, Budget, Config, Counted, Gateway, Policy, RetryOn, Route, Store, Tenant, Upstream,
+    Worker,
     breaker::MODES as BREAKER_MODES,
     budget::in_tokens,
+    policy::UNSAFE_METHODS,
     preset::word,
     traffic::{EXPIRES, PRIORITIES, ROLES},
     upstream::{GATES, MODES, ORDERS},
@@ -159,7 +160,7 @@ fn policy(policy: &Policy) -> Settings {
         .maybe_time("per_try_timeout", spec.per_try_timeout)
         .inside("backoff", backoff(&spec.backoff))
         .with("retry_on", list(&policy.retry_on, retry_on))
-        .word("unsafe_methods", word(&UnsafeMethods::WORDS, policy.unsafe_methods))
+        .word("unsafe_methods", word(&UNSAFE_METHODS, policy.unsafe_methods))
         .inside("hint", Settings::default().time("cap", spec.hint_cap))
         .with("hedge", hedge.unwrap_or_else(|| "\"off\"".to_owned()))
 }

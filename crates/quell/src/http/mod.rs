@@ -19,11 +19,13 @@
 mod classify;
 pub mod headers;
 mod hint;
+mod refusal;
 mod safety;
 pub(crate) mod when;
 mod word;
 
 pub use classify::{Statuses, classify};
 pub use hint::hint;
-pub use safety::{IDEMPOTENCY_KEY, is_repeatable};
+pub use refusal::refusal;
+pub use safety::{IDEMPOTENCY_KEY, UnsafeMethods, is_repeatable};
 pub use word::{Pushback, Word, grpc_pushback};

@@ -21,6 +21,41 @@ pub fn is_repeatable(method: &Method, headers: &HeaderMap) -> bool {
     method.is_idempotent() || headers.get(IDEMPOTENCY_KEY).is_some_and(|key| !key.is_empty())
 }
 
+/// Whether requests are repeated whose method does not allow it by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnsafeMethods {
+    /// They are not.
+    Never,
+    /// If they carry an `Idempotency-Key`.
+    #[default]
+    WithKey,
+    /// They are.
+    Always,
+}
+
+impl UnsafeMethods {
+    /// Whether a request with this method and these headers may reach an upstream twice.
+    ///
+    /// ```
+    /// use http::{HeaderMap, HeaderValue, Method};
+    /// use quell::http::{IDEMPOTENCY_KEY, UnsafeMethods};
+    ///
+    /// let keyed = HeaderMap::from_iter([(IDEMPOTENCY_KEY.parse()?, HeaderValue::from_static("8e03978e40d5"))]);
+    /// assert!(UnsafeMethods::WithKey.repeats(&Method::POST, &keyed));
+    /// assert!(!UnsafeMethods::Never.repeats(&Method::POST, &keyed));
+    /// assert!(UnsafeMethods::Never.repeats(&Method::GET, &keyed));
+    /// assert!(UnsafeMethods::Always.repeats(&Method::POST, &HeaderMap::new()));
+    /// # Ok::<_, http::header::InvalidHeaderName>(())
+    /// ```
+    pub fn repeats(self, method: &Method, headers: &HeaderMap) -> bool {
+        match self {
+            Self::Never => method.is_idempotent(),
+            Self::WithKey => is_repeatable(method, headers),
+            Self::Always => true,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 use std::{
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -15,8 +16,9 @@ use tower_service::Service;
 
 use super::protocol::{Inbound, Outbound};
 use crate::{
-    Clock, Quell,
+    Clock, Owned, Rules,
     run::{Sender, Try},
+    upstream::Guard,
 };
 
 /// One call's request, and the service that it goes to.
@@ -26,23 +28,21 @@ pub(super) struct Calls<S, P: Outbound<Req>, Req> {
     ready: bool,
     pub(super) protocol: P,
     source: P::Source,
-    /// Attempts there can be at most.
-    attempts: u32,
-    idempotent: bool,
+    rules: Arc<Rules>,
     clock: Clock,
 }
 
 impl<S, P: Outbound<Req>, Req> Calls<S, P, Req> {
     #[inline]
-    pub(super) fn new(ready: S, quell: &Quell, attempts: u32, protocol: P, request: Req) -> Self {
+    pub(super) fn new(ready: S, guard: &Guard<Owned>, protocol: P, request: Req) -> Self {
+        let rules = Arc::clone(guard.terms().rules());
         Self {
             service: ready,
             ready: true,
-            source: protocol.source(request),
+            source: protocol.source(request, &rules),
             protocol,
-            attempts,
-            idempotent: quell.is_idempotent(),
-            clock: quell.shared().clock().clone(),
+            rules,
+            clock: guard.upstream().clock().clone(),
         }
     }
 
@@ -152,7 +152,7 @@ where
 
     #[inline]
     fn send(&mut self, attempt: &Try) -> Self::Attempt {
-        let last = attempt.number >= self.attempts;
+        let last = attempt.number >= self.rules.policy.attempts();
         let protocol = self.protocol.clone();
         let attempt = match self.protocol.next(&mut self.source, attempt, last) {
             None => Attempt::Nothing,
@@ -173,13 +173,13 @@ where
     #[inline]
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {
         match reply {
-            Some(result) => self.protocol.classify(result, &self.clock),
+            Some(result) => self.protocol.classify(result, &self.clock, &self.rules),
             None => Outcome::Failed(Failure::of(Fault::Fatal)),
         }
     }
 
     fn is_repeatable(&self) -> bool {
-        self.idempotent || self.protocol.is_repeatable(&self.source)
+        self.rules.idempotent || self.protocol.is_repeatable(&self.source)
     }
 
     fn is_replayable(&self) -> bool {

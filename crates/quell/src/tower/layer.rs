@@ -83,8 +83,7 @@ where
         let clone = self.service.clone();
         let ready = std::mem::replace(&mut self.service, clone);
         let guard = self.quell.begin();
-        let attempts = guard.policy().attempts();
-        let calls = Calls::new(ready, &self.quell, attempts, self.protocol.clone(), request);
+        let calls = Calls::new(ready, &guard, self.protocol.clone(), request);
         ResponseFuture::new(drive(guard, calls).begun())
     }
 }

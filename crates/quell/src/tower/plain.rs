@@ -5,7 +5,7 @@ use std::future::{Ready, ready};
 use quell_core::{Outcome, Time};
 
 use super::protocol::{Inbound, Outbound};
-use crate::{Clock, classify, run::Try};
+use crate::{Clock, Rules, classify, run::Try};
 
 /// Requests that can be cloned. What a result means is what a closure says, or [the usual](crate::classify): any error is
 /// a fault of the server. Requests are repeated only if the handle was built with
@@ -42,12 +42,12 @@ impl<C> Plain<C> {
 /// Says what a result comes to.
 pub trait Reads<Res, Err>: Clone {
     /// What an attempt with this result came to.
-    fn read(&self, result: &Result<Res, Err>, clock: &Clock) -> Outcome;
+    fn read(&self, result: &Result<Res, Err>, clock: &Clock, rules: &Rules) -> Outcome;
 }
 
 impl<Res: 'static, Err: 'static> Reads<Res, Err> for Usual {
-    fn read(&self, result: &Result<Res, Err>, clock: &Clock) -> Outcome {
-        classify::usual(result, clock)
+    fn read(&self, result: &Result<Res, Err>, clock: &Clock, rules: &Rules) -> Outcome {
+        classify::usual(result, clock, &rules.statuses)
     }
 }
 
@@ -55,7 +55,7 @@ impl<Res, Err, F> Reads<Res, Err> for F
 where
     F: Fn(&Result<Res, Err>) -> Outcome + Clone,
 {
-    fn read(&self, result: &Result<Res, Err>, _: &Clock) -> Outcome {
+    fn read(&self, result: &Result<Res, Err>, _: &Clock, _: &Rules) -> Outcome {
         self(result)
     }
 }
@@ -64,7 +64,7 @@ impl<Req: Clone, C: Clone> Outbound<Req> for Plain<C> {
     type Source = Option<Req>;
     type Outgoing = Req;
 
-    fn source(&self, request: Req) -> Self::Source {
+    fn source(&self, request: Req, _: &Rules) -> Self::Source {
         Some(request)
     }
 
@@ -89,8 +89,8 @@ impl<Res, Err, C: Reads<Res, Err>> Inbound<Res, Err> for Plain<C> {
         reply
     }
 
-    fn classify(&self, result: &Result<Res, Err>, clock: &Clock) -> Outcome {
-        self.classify.read(result, clock)
+    fn classify(&self, result: &Result<Res, Err>, clock: &Clock, rules: &Rules) -> Outcome {
+        self.classify.read(result, clock, rules)
     }
 
     fn keep(&self, result: Result<Res, Err>, _: &Clock, _: Time) -> Self::Keeping {
@@ -115,7 +115,7 @@ impl<Req, C: Clone> Outbound<Req> for Once<C> {
     type Source = Option<Req>;
     type Outgoing = Req;
 
-    fn source(&self, request: Req) -> Self::Source {
+    fn source(&self, request: Req, _: &Rules) -> Self::Source {
         Some(request)
     }
 
@@ -140,8 +140,8 @@ impl<Res, Err, C: Reads<Res, Err>> Inbound<Res, Err> for Once<C> {
         reply
     }
 
-    fn classify(&self, result: &Result<Res, Err>, clock: &Clock) -> Outcome {
-        self.plain.classify(result, clock)
+    fn classify(&self, result: &Result<Res, Err>, clock: &Clock, rules: &Rules) -> Outcome {
+        self.plain.classify(result, clock, rules)
     }
 
     fn keep(&self, result: Result<Res, Err>, clock: &Clock, by: Time) -> Self::Keeping {

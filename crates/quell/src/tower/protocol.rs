@@ -7,7 +7,7 @@ use quell_core::{
     credit::{Retries, Sends},
 };
 
-use crate::{Clock, run::Try};
+use crate::{Clock, Rules, run::Try};
 
 /// The way out: how a request of this kind is sent more than once.
 ///
@@ -19,17 +19,22 @@ pub trait Outbound<Req>: Clone {
     type Outgoing;
 
     /// A call begins.
-    fn source(&self, request: Req) -> Self::Source;
+    fn source(&self, request: Req, rules: &Rules) -> Self::Source;
 
     /// The request of the next attempt. `last` says that no other can follow, so that nothing need be copied. `None` if
     /// there is nothing left to send: the call ends.
     fn next(&self, source: &mut Self::Source, attempt: &Try, last: bool) -> Option<Self::Outgoing>;
 
-    /// Whether the request may reach the upstream twice.
+    /// Whether the request may reach the upstream twice, where the rules do not say that all may.
     fn is_repeatable(&self, source: &Self::Source) -> bool;
 
     /// Whether the request can be sent again in full.
     fn is_replayable(&self, source: &Self::Source) -> bool;
+
+    /// Whether requests tell the hops below how often they may retry. Then the call has a credit.
+    fn is_chained(&self) -> bool {
+        false
+    }
 }
 
 /// The way back: what a reply of this kind means, and how it is kept while a call sleeps.
@@ -43,7 +48,8 @@ pub trait Inbound<Res, Err>: Clone {
     fn answer(&self, reply: Res) -> Self::Answer;
 
     /// What an attempt with this result came to.
-    fn classify(&self, result: &Result<Self::Answer, Err>, clock: &Clock) -> Outcome;
+    fn classify(&self, result: &Result<Self::Answer, Err>, clock: &Clock, rules: &Rules)
+    -> Outcome;
 
     /// What the reply told of the chain below: how many sends it took, and what credit it hands back.
     fn told(&self, answer: &Self::Answer) -> Option<(Sends, Retries)> {
