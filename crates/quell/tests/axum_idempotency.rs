@@ -17,7 +17,6 @@ use axum::{
     Router,
     body::{Body, Bytes},
     extract::State,
-    middleware::{Next, from_fn},
     response::IntoResponse,
     routing::post,
 };
@@ -26,7 +25,7 @@ use http::{Method, StatusCode};
 use quell::{
     Clock, Limit,
     axum::{Admission, Idempotency, idempotency::Builder},
-    store::{Answer, Begun, Claim, Down, Ended, Memory, Request, Store, Unsettled},
+    store::Memory,
 };
 use reqwest::{RequestBuilder, Response};
 use tokio::sync::Semaphore;
@@ -343,104 +342,4 @@ async fn a_store_that_is_full_lets_nobody_through() {
     assert_eq!((status, stop.as_str()), (503, "store_down"));
     assert_eq!(world.send("/pay", "k1", "").await.status(), 201);
     assert_eq!(world.shop.runs(), 1);
-}
-
-/// A store whose every verb takes a while.
-struct Slow {
-    memory: Memory,
-    door: Semaphore,
-    asked: AtomicU32,
-}
-
-impl Slow {
-    async fn pass(&self) {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        self.door.acquire().await.unwrap().forget();
-    }
-}
-
-impl Store for Slow {
-    fn begin<'a>(&'a self, request: &'a Request) -> Answer<'a, Result<Begun, Down>> {
-        Box::pin(async move {
-            let begun = self.memory.begin(request).await;
-            self.pass().await;
-            begun
-        })
-    }
-
-    fn complete<'a>(&'a self, claim: &'a Claim, ended: Ended) -> Answer<'a, Result<(), Unsettled>> {
-        Box::pin(async move {
-            self.pass().await;
-            self.memory.complete(claim, ended).await
-        })
-    }
-
-    fn abandon<'a>(&'a self, claim: &'a Claim) -> Answer<'a, Result<(), Unsettled>> {
-        Box::pin(async move {
-            self.pass().await;
-            self.memory.abandon(claim).await
-        })
-    }
-
-    fn renew<'a>(&'a self, claim: &'a Claim) -> Answer<'a, Result<(), Unsettled>> {
-        self.memory.renew(claim)
-    }
-}
-
-/// Counts when it is dropped.
-struct Gone(Arc<AtomicU32>);
-
-impl Drop for Gone {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-/// P1.
-#[tokio::test]
-async fn what_is_said_to_a_slow_store_is_said_though_the_caller_left() {
-    let (memory, door) = (Memory::new(), Semaphore::new(0));
-    let store = Arc::new(Slow { memory, door, asked: AtomicU32::new(0) });
-    let (shop, gone) = (shop(), Arc::new(AtomicU32::new(0)));
-    let keys = Idempotency::new("shop", store.clone()).build().unwrap();
-    let watch = {
-        let gone = gone.clone();
-        move |request, next: Next| {
-            let guard = Gone(gone.clone());
-            async move {
-                let _guard = guard;
-                next.run(request).await
-            }
-        }
-    };
-    let address = serve(app(&shop).layer(keys).layer(from_fn(watch))).await;
-    let ask = || client().post(format!("http://{address}/pay")).header("idempotency-key", "k");
-    let reaches = async |count: &AtomicU32, times| {
-        until(|| count.load(Ordering::SeqCst) == times).await;
-    };
-
-    // It leaves while the store claims: nobody will do the work.
-    let leaving = tokio::spawn(ask().send());
-    reaches(&store.asked, 1).await;
-    leaving.abort();
-    reaches(&gone, 1).await;
-    store.door.add_permits(1);
-    reaches(&store.asked, 2).await;
-    store.door.add_permits(1);
-    until(|| store.memory.usage().entries == 0).await;
-    assert_eq!(shop.runs(), 0);
-
-    // It leaves while the store is told that it is done: so it is.
-    let leaving = tokio::spawn(ask().send());
-    reaches(&store.asked, 3).await;
-    store.door.add_permits(1);
-    reaches(&store.asked, 4).await;
-    leaving.abort();
-    reaches(&gone, 2).await;
-    store.door.add_permits(1);
-    until(|| store.memory.usage().bytes > 0).await;
-    store.door.add_permits(1);
-    let again = ask().send().await.unwrap();
-    assert_eq!(header(&again, "idempotency-replayed"), Some("true"));
-    assert_eq!(shop.runs(), 1);
 }
