@@ -1,6 +1,4 @@
-//! An axum server behind all its layers: `cargo run -p quell --features axum --example axum_server`.
-//!
-//! Callers in the same program meet each of them.
+//! A server behind all three layers, and who meets them: `cargo run -p quell --features axum --example axum_server`.
 
 use std::{
     sync::{
