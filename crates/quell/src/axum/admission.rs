@@ -59,13 +59,11 @@ use super::{
 };
 use crate::{
     Clock, Upstream,
-    http::classify,
+    http::{classify, headers::DEADLINE},
     observe::Observe,
     run::{self, Done, End, Sender, Try},
     upstream::Host,
 };
-
-const DEADLINE: &str = "quell-deadline-ms";
 
 type PriorityOf = dyn Fn(&Parts) -> Priority + Send + Sync;
 

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use axum_core::{body::Body, response::Response};
 use http::{
-    HeaderName, HeaderValue, StatusCode,
+    HeaderValue, StatusCode,
     header::{CONTENT_TYPE, RETRY_AFTER},
 };
 use quell_core::{Reason, Rng};
 
-pub(super) const STOP: HeaderName = HeaderName::from_static("quell-stop");
+use crate::http::headers::{RETRY, STOP};
+
 /// What the caller should do, where `Retry-After` cannot say it.
-pub(super) const RETRY: HeaderName = HeaderName::from_static("quell-retry");
-pub(super) const NO: HeaderValue = HeaderValue::from_static("no");
+const NO: HeaderValue = HeaderValue::from_static("no");
 
 /// The reply to a request that goes no further. `wait` is how long until the same request may pass; `None` is never.
 pub(super) fn refusal(reason: Reason, wait: Option<Whole>) -> Response {
