@@ -5,6 +5,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
+    future::{Future, IntoFuture},
     sync::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -16,8 +17,8 @@ use std::{
 
 use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, Unit};
 use quell::{
-    Builder, Clock, Failure, Fault, Outcome, Quell, Reason,
-    core::{breaker, budget},
+    Builder, Clock, Failure, Fault, Limit, Outcome, Quell, Reason,
+    core::{breaker, budget, hedge},
     observe::{Event, Metrics, Observe, Tracing},
 };
 use tracing::{Subscriber, field, span};
@@ -264,6 +265,76 @@ fn attempts_and_calls_are_counted_by_what_came_of_them() {
     let hinted = of("quell_retry_delay_seconds{upstream=payments,source=hint}");
     assert!(hinted.len() == 1 && hinted[0] >= 2.0, "{hinted:?}");
     assert_eq!(of("quell_retry_delay_seconds{upstream=payments,source=backoff}").len(), 3);
+}
+
+/// What was counted while this ran on paused time.
+fn counted_async(act: impl Future<Output = ()>) -> Numbers {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+    counted(|| runtime.block_on(act))
+}
+
+/// O1.
+#[test]
+fn an_attempt_that_nobody_waits_for_any_more_is_counted_as_abandoned() {
+    let numbers = counted_async(async {
+        let quell = upstream(Metrics::new()).clock(Clock::tokio()).build().unwrap();
+        let call = quell.call(async |_| std::future::pending::<Result<(), String>>().await);
+        assert!(tokio::time::timeout(Duration::from_secs(1), call.into_future()).await.is_err());
+    });
+    let expected = [
+        "quell_attempts_total{upstream=payments,kind=first,result=abandoned}",
+        "quell_requests_total{upstream=payments,outcome=abandoned}",
+    ];
+    assert_eq!(numbers.names(), expected);
+    assert_eq!(expected.map(|name| numbers.count(name)), [1, 1]);
+}
+
+#[test]
+fn a_hedge_and_the_attempt_that_lost_to_it_are_counted() {
+    let numbers = counted_async(async {
+        let hedge = hedge::Hedge::new(0.9, Duration::from_millis(10)).unwrap();
+        let quell = upstream(Metrics::new()).clock(Clock::tokio()).hedge(hedge).build().unwrap();
+        let call = async |hangs: bool| {
+            let attempt = async |attempt: quell::Attempt| {
+                let slow = hangs && attempt.number() == 1;
+                tokio::time::sleep(Duration::from_millis(if slow { 9_000 } else { 5 })).await;
+                Ok::<_, String>(())
+            };
+            quell.call(attempt).run().await.unwrap();
+        };
+        for _ in 0..200 {
+            call(false).await;
+        }
+        call(true).await;
+    });
+    let count = |kind, result| {
+        let labels = format!("upstream=payments,kind={kind},result={result}");
+        numbers.count(&format!("quell_attempts_total{{{labels}}}"))
+    };
+    assert_eq!(count("first", "success"), 200);
+    assert_eq!((count("first", "abandoned"), count("hedge", "success")), (1, 1));
+    assert_eq!(count("retry", "success"), 0);
+}
+
+#[test]
+fn the_wait_for_a_slot_is_recorded_for_those_who_had_to() {
+    let numbers = counted_async(async {
+        let quell = upstream(Metrics::new()).clock(Clock::tokio()).in_flight(Limit::Fixed(1));
+        let quell = quell.build().unwrap();
+        let call = || {
+            let call = quell.call(async |_| {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Ok::<_, String>(())
+            });
+            call.into_future()
+        };
+        let (one, other) = tokio::join!(call(), call());
+        assert!(one.is_ok() && other.is_ok());
+    });
+    let delays = numbers.delays.lock().unwrap();
+    let waits = &delays["quell_queue_wait_seconds{upstream=payments}"];
+    assert_eq!(*waits.0.lock().unwrap(), [1.0]);
 }
 
 /// O3.

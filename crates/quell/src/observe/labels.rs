@@ -50,6 +50,7 @@ metrics! {
     RETRIES_DENIED = "quell_retries_denied_total", "Failures after which there was no further attempt";
     REFUSALS = "quell_refusals_total", "Requests refused without an attempt";
     RETRY_DELAY = "quell_retry_delay_seconds", "How long retries wait before they are made";
+    QUEUE_WAIT = "quell_queue_wait_seconds", "How long attempts waited for a slot, those that had to";
     BREAKER_STATE = "quell_breaker_state", "The breaker's state: 1 for the one it is in";
     BREAKER_TRANSITIONS = "quell_breaker_transitions_total", "Changes of the breaker, by the state it went to";
     BUDGET_TOKENS = "quell_retry_budget_tokens", "Retries that are paid for";

@@ -5,6 +5,7 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
@@ -29,10 +30,11 @@ const OTHER: &str = "other";
 /// | metric | labels besides `upstream` | from |
 /// |---|---|---|
 /// | `quell_requests_total` | `outcome`: a [`Verdict`](super::labels::Verdict) | events |
-/// | `quell_attempts_total` | `kind`: `first` or `retry`; `result`: what it [`Came`](super::labels::Came) to | events |
+/// | `quell_attempts_total` | `kind`: `first`, `retry` or `hedge`; `result`: what it [`Came`](super::labels::Came) to | events |
 /// | `quell_retries_denied_total` | `reason` | events |
 /// | `quell_refusals_total` | `reason` | events |
 /// | `quell_retry_delay_seconds` (histogram) | `source`: `backoff`, or `hint` if the upstream named a time | events |
+/// | `quell_queue_wait_seconds` (histogram) | | events of attempts that had to wait for a slot |
 /// | `quell_breaker_transitions_total` | `state` that it went to: `open` or `closed` | events |
 /// | `quell_breaker_state` | `state`: 1 for the one it is in, 0 for the others | events and samples |
 /// | `quell_retry_budget_tokens`, `quell_retry_budget_max_tokens` | | samples |
@@ -75,7 +77,7 @@ impl Metrics {
                 let (name, help) = (metric.name.into(), SharedString::const_str(metric.help));
                 if metric.stem() != metric.name {
                     recorder.describe_counter(name, Some(Unit::Count), help);
-                } else if *metric == labels::RETRY_DELAY {
+                } else if [labels::RETRY_DELAY, labels::QUEUE_WAIT].contains(metric) {
                     recorder.describe_histogram(name, Some(Unit::Seconds), help);
                 } else {
                     recorder.describe_gauge(name, None, help);
@@ -158,7 +160,9 @@ struct Series {
     retries: [OnceLock<Counter>; CAME],
     denied: [OnceLock<Counter>; REASONS],
     refusals: [OnceLock<Counter>; REASONS],
+    hedges: [OnceLock<Counter>; CAME],
     delays: [OnceLock<Histogram>; 2],
+    queue_wait: OnceLock<Histogram>,
     transitions: [OnceLock<Counter>; STATES.len()],
     states: [OnceLock<Gauge>; STATES.len()],
     levels: [OnceLock<Gauge>; 7],
@@ -173,7 +177,9 @@ impl Series {
             retries: array::from_fn(|_| OnceLock::new()),
             denied: array::from_fn(|_| OnceLock::new()),
             refusals: array::from_fn(|_| OnceLock::new()),
+            hedges: array::from_fn(|_| OnceLock::new()),
             delays: array::from_fn(|_| OnceLock::new()),
+            queue_wait: OnceLock::new(),
             transitions: array::from_fn(|_| OnceLock::new()),
             states: array::from_fn(|_| OnceLock::new()),
             levels: array::from_fn(|_| OnceLock::new()),
@@ -182,8 +188,11 @@ impl Series {
 
     fn tried(&self, tried: &Tried) {
         let came = Came::of(&tried.outcome);
-        let (kind, counters) =
-            if tried.attempt <= 1 { ("first", &self.first) } else { ("retry", &self.retries) };
+        let (kind, counters) = match tried.attempt {
+            _ if tried.hedge => ("hedge", &self.hedges),
+            ..=1 => ("first", &self.first),
+            _ => ("retry", &self.retries),
+        };
         let labels = [("kind", kind), ("result", came.as_str())];
         self.count(&counters[came as usize], &labels::ATTEMPTS, &labels);
         if let Next::Retry { at } = tried.next {
@@ -192,11 +201,12 @@ impl Series {
                 _ => true,
             };
             let source = ("source", if told { "hint" } else { "backoff" });
-            let delays = self.delays[usize::from(told)].get_or_init(|| {
-                let key = self.key(&labels::RETRY_DELAY, &[source]);
-                metrics::with_recorder(|recorder| recorder.register_histogram(&key, &METADATA))
-            });
-            delays.record(at.since(tried.ended).as_secs_f64());
+            let delays = &self.delays[usize::from(told)];
+            let delay = at.since(tried.ended);
+            self.record(delays, &labels::RETRY_DELAY, &[source], delay);
+        }
+        if !tried.queued.is_zero() {
+            self.record(&self.queue_wait, &labels::QUEUE_WAIT, &[], tried.queued);
         }
     }
 
@@ -238,6 +248,20 @@ impl Series {
             metrics::with_recorder(|recorder| recorder.register_counter(&key, &METADATA))
         });
         counter.increment(1);
+    }
+
+    fn record(
+        &self,
+        histogram: &OnceLock<Histogram>,
+        metric: &Metric,
+        labels: &[Word],
+        took: Duration,
+    ) {
+        let histogram = histogram.get_or_init(|| {
+            let key = self.key(metric, labels);
+            metrics::with_recorder(|recorder| recorder.register_histogram(&key, &METADATA))
+        });
+        histogram.record(took.as_secs_f64());
     }
 
     fn gauge(&self, metric: &Metric, labels: &[Word]) -> Gauge {

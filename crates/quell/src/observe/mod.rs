@@ -94,13 +94,17 @@ pub enum Event<'a> {
 pub struct Tried {
     /// Its number within the call; the first is 1.
     pub attempt: u32,
+    /// Whether it was made beside another one that took long.
+    pub hedge: bool,
     /// Which endpoint it went to.
     pub endpoint: u16,
+    /// How long it waited for a slot before.
+    pub queued: Duration,
     /// When it was let go.
     pub started: Time,
-    /// When it ended.
+    /// When it ended, or nobody waited for it any more: as of the call's last step.
     pub ended: Time,
-    /// What it came to; a timeout is a failure of that kind.
+    /// What it came to; a timeout is a failure of that kind, and one that nobody waited for is abandoned.
     pub outcome: Outcome,
     /// What follows.
     pub next: Next,

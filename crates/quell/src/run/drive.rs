@@ -4,10 +4,11 @@ use std::{
     future::Future,
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use pin_project_lite::pin_project;
-use quell_core::{Answer, Failure, Fault, Finish, Input, Outcome, Send, Step, Time};
+use quell_core::{Answer, Failure, Fault, Finish, Input, Outcome, Reason, Send, Step, Time};
 
 use super::{Done, End, Failed, Sender, Try, Waits};
 use crate::{
@@ -47,7 +48,11 @@ pin_project! {
 
     impl<T: Terms, S: Sender> PinnedDrop for Drive<T, S> {
         fn drop(this: Pin<&mut Self>) {
-            this.project().note_sent();
+            let mut this = this.project();
+            this.note_sent();
+            if this.is_open() {
+                this.leave(Some(Reason::ClientGone));
+            }
         }
     }
 }
@@ -57,7 +62,8 @@ pin_project! {
 enum Phase {
     Start,
     Open,
-    Queue,
+    /// Since this instant.
+    Queue(Time),
     /// Until the reply is kept, and then until this instant.
     Keep(Time),
     Sleep(Time),
@@ -141,7 +147,7 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
                 *self.phase = Phase::Over;
                 return Some(self.done(finish));
             }
-            Step::Enqueue { .. } => Phase::Queue,
+            Step::Enqueue { .. } => Phase::Queue(self.guard.now()),
             Step::Sleep { until } => self.keep(until),
             Step::Await => Phase::Open,
         };
@@ -153,7 +159,11 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
         let Send { slot, attempt: number, endpoint, timeout_at, hedge_at } = send;
         let started = self.guard.now();
         let credit = self.guard.call().handed_on(slot);
-        let attempt = Try { number, endpoint, started, timeout_at, credit };
+        let queued = match *self.phase {
+            Phase::Queue(since) => started.since(since),
+            _ => Duration::ZERO,
+        };
+        let attempt = Try { number, endpoint, queued, started, timeout_at, credit };
         self.tries[usize::from(slot)] = Some(attempt);
         let under_way = self.sender.send(&attempt);
         if slot == 0 {
@@ -236,7 +246,7 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
         }
         let step = self.guard.step(input);
         if let Some(tried) = tried {
-            self.tell(&tried, outcome, gave, &step);
+            self.tell(&tried, slot, outcome, gave, &step);
         }
         step
     }
@@ -271,17 +281,36 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
         }
     }
 
-    fn tell(&mut self, this: &Try, outcome: Outcome, gave: bool, step: &Step) {
+    fn tell(&mut self, this: &Try, slot: u8, outcome: Outcome, gave: bool, step: &Step) {
         let next = match step {
             Step::Sleep { until } => Next::Retry { at: *until },
             Step::Finish(finish) => Next::Stop(finish.reason),
             _ => Next::Stop(None),
         };
-        let Try { number: attempt, endpoint, started, .. } = *this;
-        let ended = self.guard.now();
-        let tried = Tried { attempt, endpoint, started, ended, outcome, next };
+        let tried = self.tried(this, slot, outcome, next);
         self.sender.tried(&tried, self.last.as_ref().filter(|_| gave));
         self.guard.upstream().tell(&Event::Tried(&tried));
+    }
+
+    fn is_open(&self) -> bool {
+        self.tries.iter().any(Option::is_some)
+    }
+
+    /// Tells observers of the attempts that nobody waits for any more: the caller left, or another one was faster.
+    #[cold]
+    fn leave(&mut self, reason: Option<Reason>) {
+        for slot in 0..2 {
+            if let Some(left) = self.tries[usize::from(slot)].take() {
+                let tried = self.tried(&left, slot, Outcome::Abandoned, Next::Stop(reason));
+                self.guard.upstream().tell(&Event::Tried(&tried));
+            }
+        }
+    }
+
+    fn tried(&self, this: &Try, slot: u8, outcome: Outcome, next: Next) -> Tried {
+        let Try { number: attempt, endpoint, queued, started, .. } = *this;
+        let (hedge, ended) = (slot > 0, self.guard.now());
+        Tried { attempt, hedge, endpoint, queued, started, ended, outcome, next }
     }
 
     /// Begins to keep the reply while the call sleeps, if there is one worth it.
@@ -303,7 +332,7 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
     #[cold]
     fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
         match *self.phase {
-            Phase::Queue => match self.waits {
+            Phase::Queue(_) => match self.waits {
                 Waits::Async => self.guard.poll_queue(cx, self.timer.as_mut()),
                 Waits::Blocking => Poll::Ready(self.guard.queue_blocking()),
             },
@@ -338,6 +367,9 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
     #[inline]
     fn done(&mut self, finish: Finish) -> DoneOf<S> {
         // The loser of a hedge, whose slot is free or a ghost by now.
+        if self.is_open() {
+            self.leave(None);
+        }
         self.first.set(None);
         *self.hedge = None;
         let end = match (finish.answer, self.last.take()) {

@@ -73,6 +73,8 @@ pub struct Try {
     pub number: u32,
     /// Which endpoint to send to.
     pub endpoint: u16,
+    /// How long it waited for a slot before.
+    pub queued: Duration,
     /// When it was let go.
     pub started: Time,
     /// When it will be cut off.
