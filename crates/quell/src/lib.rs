@@ -35,6 +35,7 @@ pub mod classify;
 pub mod clock;
 #[cfg(feature = "config")]
 pub mod config;
+pub mod context;
 pub mod error;
 mod host;
 pub mod http;
