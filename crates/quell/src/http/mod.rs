@@ -17,6 +17,7 @@
 //! ```
 
 mod classify;
+mod delivery;
 pub mod headers;
 mod hint;
 mod refusal;
@@ -28,6 +29,7 @@ pub(crate) mod when;
 pub(crate) mod word;
 
 pub use classify::{Statuses, classify};
+pub use delivery::delivery;
 pub use hint::hint;
 pub use refusal::refusal;
 pub use safety::{IDEMPOTENCY_KEY, UnsafeMethods, is_repeatable};
