@@ -47,8 +47,9 @@ struct Once {
 
 impl Key {
     /// One that somebody else has chosen.
-    pub(crate) fn given(key: String) -> Self {
-        Self(Arc::new(Once { key: key.into(), read: AtomicBool::new(false) }))
+    pub(crate) fn given(key: impl Into<String>) -> Self {
+        let key = OnceLock::from(key.into());
+        Self(Arc::new(Once { key, read: AtomicBool::new(false) }))
     }
 
     pub(crate) fn was_read(&self) -> bool {

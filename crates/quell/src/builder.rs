@@ -102,6 +102,12 @@ impl Builder {
         self
     }
 
+    /// What the retries of one [tenant](crate::context::Context::tenant) may cost within that; no less than all others unless said.
+    pub fn tenant_budget(mut self, budget: impl Into<budget::Spec>) -> Self {
+        self.spec.children = Some(budget.into());
+        self
+    }
+
     /// When to stop asking; at half the calls of 10 s failed, unless said.
     pub fn breaker(mut self, breaker: breaker::Spec) -> Self {
         self.spec.breaker = breaker;

@@ -171,8 +171,9 @@ impl Context {
         Some(if trusted { Received::trusted(retries) } else { Received::stranger(retries) })
     }
 
-    /// The key by which the caller's request is known again. It names *that* request: a call that merely passes the
-    /// request on sends it unchanged, any other call needs a key of its own.
+    /// The key by which the caller's request is known again. Calls made here that need one and have none carry it
+    /// unchanged, so that a repeated request repeats none of them. It names *that* request: a handler that asks the same
+    /// path twice gives each of these calls a key of its own.
     pub fn key(&self) -> Option<&HeaderValue> {
         self.0.key.as_ref()
     }

@@ -12,6 +12,7 @@ use crate::{
     Quell,
     attempt::{Attempt, Key},
     caller::{Answer, Caller, Denied, Options, Retry},
+    context::Context,
     error::CallError,
     quell::Owned,
     run::{drive, drive_blocking},
@@ -53,8 +54,15 @@ pub struct Prepared<'a, F, T, E> {
 
 impl<'a, F, T: 'static, E: 'static> Prepared<'a, F, T, E> {
     pub(crate) fn new(quell: &'a Quell, attempt: F) -> Self {
-        let options = Options::new();
-        Self { quell, attempt, key: Key::default(), deadline: None, options }
+        let brought =
+            Context::current().and_then(|context| context.key()?.to_str().ok().map(Key::given));
+        Self {
+            quell,
+            attempt,
+            key: brought.unwrap_or_default(),
+            deadline: None,
+            options: Options::new(),
+        }
     }
 }
 

@@ -4,7 +4,8 @@ use std::{future::Future, sync::Arc};
 
 use arc_swap::ArcSwap;
 use quell_core::{
-    Policy, Snapshot,
+    Call, Policy, Snapshot,
+    credit::{Credit, Retries, Role, Sends},
     spec::{Invalid, UpstreamSpec},
 };
 
@@ -12,6 +13,7 @@ use crate::{
     Upstream,
     attempt::Attempt,
     builder::Builder,
+    context::Context,
     http::{Statuses, UnsafeMethods},
     prepared::Prepared,
     upstream::{Guard, Terms},
@@ -156,9 +158,33 @@ impl Quell {
     }
 
     /// A call on these terms, for whoever makes attempts in another way than by a closure: see [`run`](crate::run).
+    /// It ends by the deadline of the [context](Context) it is made in, draws on that one's credit of retries and counts
+    /// among its tenant's, where tenants have a budget of their own.
     #[inline]
     pub fn begin(&self) -> Guard<Owned> {
-        Guard::new(Owned { upstream: self.upstream.clone(), rules: self.rules() })
+        let context = Context::current();
+        let inside = context.is_some();
+        let mut guard =
+            Guard::new(Owned { upstream: self.upstream.clone(), rules: self.rules(), context });
+        if inside {
+            self.join(&mut guard);
+        }
+        guard
+    }
+
+    #[cold]
+    fn join(&self, guard: &mut Guard<Owned>) {
+        let Some(context) = guard.terms().context.clone() else { return };
+        if let Some(deadline) = context.deadline() {
+            guard.call().set_deadline(deadline);
+        }
+        if let Some(received) = context.credit() {
+            let attempts = guard.terms().rules.policy.attempts();
+            guard.call().set_credit(Credit::new(Role::Auto, attempts, Some(received)));
+        }
+        if let Some(tenant) = context.tenant() {
+            guard.call().set_child(self.upstream.child(tenant));
+        }
     }
 }
 
@@ -167,6 +193,7 @@ impl Quell {
 pub struct Owned {
     upstream: Upstream,
     rules: Arc<Rules>,
+    context: Option<Context>,
 }
 
 impl Owned {
@@ -185,5 +212,16 @@ impl Terms for Owned {
     #[inline]
     fn policy(&self) -> &Policy {
         &self.rules.policy
+    }
+
+    #[inline]
+    fn over(&self, call: &Call) {
+        if let Some(context) = &self.context {
+            let (sends, returned) = match call.credit() {
+                Some(credit) => (credit.sends(), credit.returned()),
+                None => (Sends::new(call.attempts()), Retries::default()),
+            };
+            context.spent(sends, returned);
+        }
     }
 }

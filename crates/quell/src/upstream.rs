@@ -41,6 +41,7 @@ use std::{
 
 use quell_core::{
     Call, Input, Outcome, Permit, Policy, Refusal, Release, Snapshot, Step, Ticket, Time, Wake,
+    budget::purse::Child,
     spec::{Invalid, UpstreamSpec},
 };
 
@@ -114,6 +115,15 @@ impl Upstream {
     /// policy. A spec that is not valid changes nothing.
     pub fn reload(&self, spec: UpstreamSpec, per_try: Duration) -> Result<(), Invalid> {
         self.turn(|now, state| state.core.reload(now, spec, per_try, &mut state.wakes))
+    }
+
+    /// Whose retries count together within the upstream's budget, by name. See [`quell_core::Upstream::child`].
+    pub(crate) fn child(&self, name: &str) -> Child {
+        // FNV-1a: the same in every process, for whoever shares a budget by name.
+        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        self.turn(|now, state| state.core.child(now, hash))
     }
 
     /// How it looks now.
@@ -190,6 +200,10 @@ pub trait Terms {
     fn upstream(&self) -> &Upstream;
     /// How.
     fn policy(&self) -> &Policy;
+    /// The call is over, well or not.
+    fn over(&self, call: &Call) {
+        let _ = call;
+    }
 }
 
 /// [`Terms`] of a call that ends before its upstream and policy do.
@@ -399,6 +413,7 @@ impl<T: Terms> Drop for Guard<T> {
         if !self.call.is_over() {
             self.abandon();
         }
+        self.terms.over(&self.call);
         if self.upstream().0.observer.is_some() {
             self.tell_end();
         }

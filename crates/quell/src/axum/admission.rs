@@ -28,7 +28,7 @@
 //!
 //! The status is that of the [`Reason`], 503 or 504; `quell-stop` has its word and the body a sentence and a code, such as
 //! `{"error":"Too many requests are under way","code":"QUEUE_FULL"}`. `Retry-After` stands on every 503. A caller who
-//! says in `quell-deadline-ms` how long it will wait is refused as soon as its answer could not come in time.
+//! says in `quell-deadline-ms` or `grpc-timeout` how long it will wait is refused as soon as its answer could not come in time.
 
 use std::{
     convert::Infallible,
@@ -41,7 +41,7 @@ use std::{
 };
 
 use axum_core::{extract::Request, response::Response};
-use http::{HeaderMap, request::Parts};
+use http::request::Parts;
 use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 use quell_core::{
@@ -59,7 +59,7 @@ use super::{
 };
 use crate::{
     Clock, Upstream,
-    http::{classify, headers::DEADLINE},
+    http::classify,
     observe::Observe,
     run::{self, Done, End, Sender, Try},
     upstream::Host,
@@ -125,13 +125,6 @@ impl Admission {
         let wait = retry_at.map_or(Duration::ZERO, |at| at.since(now));
         Some(Whole::of(wait).jittered(&mut self.0.rng.lock()))
     }
-}
-
-/// How long the caller will wait, if it says so. What cannot be read was not said.
-fn deadline(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(DEADLINE)?.to_str().ok()?;
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| Duration::from_millis(text.parse().unwrap_or(u64::MAX)))
 }
 
 /// A handler as a [`Sender`] that sends once.
@@ -282,8 +275,9 @@ impl Front for Admission {
         let Shared { upstream, policy, priority_of, .. } = &*self.0;
         let clock = upstream.clock();
         let mut guard = upstream.begin(policy);
-        if let Some(left) = deadline(request.headers()) {
-            guard.call().set_deadline(clock.now() + left);
+        let told = crate::context::Context::from_headers(request.headers(), clock, false);
+        if let Some(deadline) = told.deadline() {
+            guard.call().set_deadline(deadline);
         }
         let (parts, body) = request.into_parts();
         if let Some(priority_of) = priority_of {
@@ -321,22 +315,6 @@ impl fmt::Debug for Builder {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_deadline_is_digits_however_many_and_anything_else_was_not_said() {
-        let read = |text: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(DEADLINE, text.parse().unwrap());
-            deadline(&headers)
-        };
-        assert_eq!(read("0"), Some(Duration::ZERO));
-        assert_eq!(read("250"), Some(Duration::from_millis(250)));
-        assert_eq!(read("99999999999999999999999"), Some(Duration::from_millis(u64::MAX)));
-        for text in ["", "-1", "+1", "1.5", "soon", "1 2"] {
-            assert_eq!(read(text), None, "{text:?}");
-        }
-        assert_eq!(deadline(&HeaderMap::new()), None);
-    }
 
     #[test]
     fn nonsense_is_refused_with_the_field_and_the_fix() {

@@ -21,7 +21,7 @@ pub(super) trait Front: Clone + Send + Sync + 'static {
         S::Future: Send;
 }
 
-/// A service behind [`Admission`](super::Admission) or [`Idempotency`](super::Idempotency).
+/// A service behind one of the layers of this module.
 #[derive(Debug, Clone)]
 pub struct Behind<L, S> {
     layer: L,

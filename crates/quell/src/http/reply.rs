@@ -59,6 +59,13 @@ impl<B: Body> ReplyBody<B> {
         Self { ahead: None, rest: Some(body) }
     }
 
+    /// A body of our own, for a reply that no upstream gave.
+    pub(crate) fn own(bytes: Bytes) -> Self {
+        let mut kept = Kept::new(Pool::global());
+        kept.push(&Frame::data(bytes)); // a short one, which is kept even where the pool is full
+        Self { ahead: Some(Box::new(Ahead { kept, at: 0, broken: None })), rest: None }
+    }
+
     /// Reads it whole, trailers too, if it is no longer than 64 KiB and the pool has room. A body that breaks off counts
     /// as whole: whoever gets it sees what the upstream sent and then the same error, and the next attempt need not
     /// wait for a better ending.

@@ -2,6 +2,8 @@
 
 use std::task::{Context, Poll};
 
+use quell_core::credit::{Credit, Role};
+
 use super::{
     calls::Calls,
     future::ResponseFuture,
@@ -82,7 +84,12 @@ where
         // The one that said it was ready goes with the call; its clone may not be.
         let clone = self.service.clone();
         let ready = std::mem::replace(&mut self.service, clone);
-        let guard = self.quell.begin();
+        let mut guard = self.quell.begin();
+        if self.protocol.is_chained() && guard.call().credit().is_none() {
+            // Nobody handed us a credit, so the chain begins here.
+            let attempts = guard.terms().rules().policy.attempts();
+            guard.call().set_credit(Credit::new(Role::Auto, attempts, None));
+        }
         let calls = Calls::new(ready, &guard, self.protocol.clone(), request);
         ResponseFuture::new(drive(guard, calls).begun())
     }

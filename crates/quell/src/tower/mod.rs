@@ -6,8 +6,8 @@
 //! and queue, rate limit, attempt timeout. What is not asked for costs nothing, and no bad order can be written.
 //!
 //! **How.** Describe the upstream with the [builder](crate::Quell::upstream) and make a [`QuellLayer`] of the handle; what
-//! kind of requests it sees is its *protocol*: [`Plain`] for anything that can be cloned, [`Once`] for what is never
-//! repeated. The service passes readiness through and admits in `call`, so a full limit
+//! kind of requests it sees is its *protocol*: [`Plain`] for anything that can be cloned, [`Http`] for requests with a
+//! body, [`Once`] for what is never repeated. The service passes readiness through and admits in `call`, so a full limit
 //! is an answer with a reason and not a caller who waits for ever in `poll_ready`. Its future has a name, owns what it
 //! needs and allocates nothing when the first attempt succeeds. Dropping it gives back whatever the call holds.
 //! Clones share everything.
@@ -36,12 +36,14 @@
 
 mod calls;
 mod future;
+mod http;
 mod layer;
 mod plain;
 mod protocol;
 pub mod single;
 
 pub use future::ResponseFuture;
+pub use http::{BoxedChain, Chain, Deliveries, Http, KeepReply, Source};
 pub use layer::{QuellLayer, QuellService};
 pub use plain::{Once, Plain, Reads, Usual};
 pub use protocol::{Inbound, Outbound, Refused};

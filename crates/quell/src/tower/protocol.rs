@@ -11,7 +11,7 @@ use crate::{Clock, Rules, run::Try};
 
 /// The way out: how a request of this kind is sent more than once.
 ///
-/// [`Plain`](super::Plain) and [`Once`](super::Once) are what most services need.
+/// [`Plain`](super::Plain), [`Once`](super::Once) and [`Http`](super::Http) are what most services need.
 pub trait Outbound<Req>: Clone {
     /// A call's request, from which every attempt takes its own.
     type Source;
