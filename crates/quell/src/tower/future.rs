@@ -12,7 +12,7 @@ use tower_service::Service;
 
 use super::{
     calls::{Calls, Reply},
-    protocol::{Inbound, Outbound, Refused},
+    protocol::{Ended, Inbound, Outbound, Refused},
 };
 use crate::{
     error::{CallError, Cause, Parts},
@@ -59,7 +59,9 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut drive = self.project().drive;
         match ready!(drive.as_mut().poll(cx)) {
-            Done { end: End::Reply(Some(Ok(answer))), .. } => Poll::Ready(Ok(answer)),
+            Done { end: End::Reply(Some(Ok(answer))), attempts: 1, reason: None, .. } => {
+                Poll::Ready(Ok(answer))
+            }
             other => Poll::Ready(finish(drive, other)),
         }
     }
@@ -67,7 +69,7 @@ where
 
 type DoneOf<A, E> = Done<Reply<A, E>, Reply<A, E>>;
 
-/// Anything but a reply at once.
+/// Anything but a success at once.
 #[cold]
 fn finish<S, P, Req>(
     drive: Pin<&mut Drive<Owned, Calls<S, P, Req>>>,
@@ -79,6 +81,7 @@ where
 {
     let Done { end, reason, attempts, retry_at, elapsed, .. } = done;
     let (calls, upstream) = drive.ends();
+    let ended = Ended { attempts, reason, elapsed };
     let reason = reason.unwrap_or(Reason::NotRetryable);
     let retry_in = retry_at.map(|at| at.since(calls.clock().now()));
     let reply = match end {
@@ -86,7 +89,10 @@ where
         End::TimedOut { earlier } | End::Refused { earlier } => earlier.flatten(),
     };
     let cause = match reply {
-        Some(Ok(answer)) => return Ok(answer),
+        Some(Ok(mut answer)) => {
+            calls.protocol.mark(&mut answer, ended);
+            return Ok(answer);
+        }
         Some(Err(error)) => Cause::Error(error),
         None => {
             if let Some(own) = calls.protocol.refuse(&Refused { reason, attempts, retry_in }) {

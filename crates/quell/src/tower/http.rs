@@ -18,7 +18,7 @@ use quell_core::{
     credit::{Retries, Sends},
 };
 
-use super::protocol::{Inbound, Outbound, Refused};
+use super::protocol::{Ended, Inbound, Outbound, Refused};
 use crate::{
     Clock, Rules,
     clock::Sleep,
@@ -36,7 +36,8 @@ use crate::{
 ///
 /// Statuses, hints and the safety of methods are read as [`quell::http`](crate::http) says; every attempt carries its
 /// number, the time it has and the chain's credit. What the service below gets is a `Request<ReplayBody<B>>`, what the
-/// caller gets a `Response<ReplyBody<R>>`: the last reply as it is, status and body unchanged.
+/// caller gets a `Response<ReplyBody<R>>`: the last reply as it is, status and body unchanged. Unless the first attempt
+/// succeeded, the reply's extensions have an [`Ended`] that says what it took and why there was no further attempt.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -258,6 +259,10 @@ where
             Err(error) => KeepState::Error { error: Some(error) },
         };
         KeepReply { state }
+    }
+
+    fn mark(&self, answer: &mut Self::Answer, ended: Ended) {
+        answer.extensions_mut().insert(ended);
     }
 
     fn refuse(&self, refused: &Refused) -> Option<Self::Answer> {

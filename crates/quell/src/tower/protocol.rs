@@ -61,12 +61,29 @@ pub trait Inbound<Res, Err>: Clone {
     /// back as an error, and the call ends with it.
     fn keep(&self, result: Result<Self::Answer, Err>, clock: &Clock, by: Time) -> Self::Keeping;
 
+    /// The call ends with this reply after more than one attempt, or with a failure: what it took, for whoever reads it.
+    fn mark(&self, answer: &mut Self::Answer, ended: Ended) {
+        let _ = (answer, ended);
+    }
+
     /// A reply of our own where there is none to give, for protocols in which a refusal is a reply; otherwise the call
     /// ends in an error.
     fn refuse(&self, refused: &Refused) -> Option<Self::Answer> {
         let _ = refused;
         None
     }
+}
+
+/// What it took to get a reply: [`Http`](super::Http) puts it into the reply's extensions, unless the first attempt
+/// succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// How many attempts were made.
+    pub attempts: u32,
+    /// Why there was no further one; `None` after a success.
+    pub reason: Option<Reason>,
+    /// From the call's first moment to its end.
+    pub elapsed: Duration,
 }
 
 /// A call without a reply to give.

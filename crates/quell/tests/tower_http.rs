@@ -1,0 +1,253 @@
+//! The layer around hyper's client, over real sockets.
+#![allow(clippy::unwrap_used)]
+
+mod wire;
+
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, combinators::BoxBody};
+use hyper_util::{
+    client::legacy::{Client, Error, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use quell::{
+    Builder, Delivery, Quell, Reason,
+    core::backoff,
+    http::{LONGEST_KEPT, Pool, ReplayBody},
+    observe::{Event, Observe},
+    tower::{Ended, Http, QuellLayer, QuellService},
+};
+use tower::{Layer as _, ServiceExt as _};
+use wire::{BUSY, CLOSE, FINE, HANG, SOON, Server};
+
+type Body = BoxBody<Bytes, Infallible>;
+type Hyper = Client<HttpConnector, ReplayBody<Body>>;
+type Guarded<D> = QuellService<Hyper, Http<D>>;
+
+fn quick() -> Builder {
+    let wait = Duration::from_millis(1);
+    let backoff = backoff::Spec { base: wait, cap: wait, ..backoff::Spec::default() };
+    Quell::upstream("origin").backoff(backoff).seed(1)
+}
+
+/// As the layer's page says it is built: hyper-util's own retries off, and its word taken on whether it connected.
+fn guarded(quell: Builder) -> Guarded<impl Fn(&Error) -> Delivery + Clone> {
+    guarded_in(quell, Pool::global())
+}
+
+fn guarded_in(quell: Builder, pool: &Pool) -> Guarded<impl Fn(&Error) -> Delivery + Clone + use<>> {
+    let client = Client::builder(TokioExecutor::new()).retry_canceled_requests(false).build_http();
+    let sent = |error: &Error| match error.is_connect() {
+        true => Delivery::NeverSent,
+        false => Delivery::Unknown,
+    };
+    QuellLayer::with(quell.build().unwrap(), Http::by(sent).pool(pool.clone())).layer(client)
+}
+
+fn request(method: &str, to: SocketAddr, body: Body) -> Request<Body> {
+    Request::builder().method(method).uri(format!("http://{to}/pay")).body(body).unwrap()
+}
+
+fn short(text: &'static str) -> Body {
+    Full::from(text).boxed()
+}
+
+/// A body of so many pieces of a kilobyte, whose length nobody knows beforehand.
+fn stream(pieces: usize) -> Body {
+    Pieces(pieces).boxed()
+}
+
+struct Pieces(usize);
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0 = match self.0.checked_sub(1) {
+            Some(left) => left,
+            None => return Poll::Ready(None),
+        };
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from(vec![7; 1_024])))))
+    }
+}
+
+fn ended<B>(reply: &Response<B>) -> Ended {
+    *reply.extensions().get().expect("more than one attempt, or a failure")
+}
+
+async fn text<B: http_body::Body<Error: std::fmt::Debug>>(reply: Response<B>) -> Bytes {
+    tokio::time::timeout(SOON, reply.into_body().collect()).await.unwrap().unwrap().to_bytes()
+}
+
+/// H6.
+#[tokio::test]
+async fn every_attempt_carries_its_own_number_time_and_credit_and_the_whole_body() {
+    let server = Server::start(&[BUSY, BUSY, FINE]).await;
+    let service = guarded(quick().attempts(4));
+    let mut post = request("POST", server.address, short("17 pens"));
+    post.headers_mut().insert("idempotency-key", "order-17".parse().unwrap());
+    post.headers_mut().insert("baggage", "shop=7".parse().unwrap());
+    let reply = service.oneshot(post).await.unwrap();
+    assert_eq!((reply.status().as_u16(), ended(&reply).attempts), (200, 3));
+    assert_eq!(text(reply).await, "fine");
+    let seen = server.requests();
+    let all = |name| seen.iter().map(|request| request.header(name)).collect::<Vec<_>>();
+    assert_eq!(all("quell-attempt"), [["1"], ["2"], ["3"]]);
+    assert_eq!(all("idempotency-key"), [["order-17"]; 3]);
+    // The server said nothing of what it did with its credit, so it may have spent it: it gets no other.
+    assert_eq!(all("quell-retry-credit"), [["3"], ["0"], ["0"]]);
+    let baggage = |credit| vec![format!("shop=7,quell-retry-credit={credit}")];
+    assert_eq!(all("baggage"), [baggage(3), baggage(0), baggage(0)]);
+    assert!(all("quell-deadline-ms").iter().all(|values| values.len() == 1));
+    assert!(seen.iter().all(|request| request.body == b"17 pens"));
+}
+
+/// H3, H9.
+#[tokio::test]
+async fn a_body_too_long_to_keep_is_sent_once_and_the_reason_is_told() {
+    #[derive(Default)]
+    struct Reasons(parking_lot::Mutex<Vec<Reason>>);
+    impl Observe for Reasons {
+        fn observe(&self, _: &str, event: &Event<'_>) {
+            if let Event::Finished(finished) = event {
+                self.0.lock().extend(finished.reason);
+            }
+        }
+    }
+    let pieces = LONGEST_KEPT / 1_024 + 1;
+    let server = Server::start(&[BUSY]).await;
+    let reasons = Arc::new(Reasons::default());
+    let pool = Pool::new(1 << 20);
+    let service = guarded_in(quick().observe(Arc::clone(&reasons)), &pool);
+    let reply = service.oneshot(request("PUT", server.address, stream(pieces))).await.unwrap();
+    assert_eq!(ended(&reply), Ended { reason: Some(Reason::NotReplayable), ..ended(&reply) });
+    assert_eq!(text(reply).await, "busy");
+    let seen = server.requests();
+    assert_eq!(seen.len(), 1, "never again, and never empty");
+    assert_eq!(*reasons.0.lock(), [Reason::NotReplayable]);
+    assert_eq!(pool.used(), 0);
+}
+
+/// H3: one that fits is repeated in full although nobody knew its length.
+#[tokio::test]
+async fn a_body_of_unknown_length_that_fits_is_replayed_whole() {
+    let server = Server::start(&[BUSY, FINE]).await;
+    let reply = guarded(quick()).oneshot(request("PUT", server.address, stream(3))).await.unwrap();
+    assert_eq!(reply.status(), 200);
+    // Chunked at first; by the second time the length is known.
+    let sevens = |body: &[u8]| body.iter().filter(|byte| **byte == 7).count();
+    let sent: Vec<_> = server.requests().iter().map(|request| sevens(&request.body)).collect();
+    assert_eq!(sent, [3 * 1_024; 2]);
+}
+
+/// H4.
+#[tokio::test]
+async fn a_reply_that_breaks_off_in_its_body_is_not_tried_again() {
+    let half = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\nconnection: close\r\n\r\nhalf";
+    let server = Server::start(&[half, FINE]).await;
+    let service = guarded(quick().idempotent());
+    let reply = service.oneshot(request("GET", server.address, short(""))).await.unwrap();
+    assert_eq!(reply.status(), 200);
+    assert!(reply.into_body().collect().await.is_err(), "the caller sees it break");
+    assert_eq!(server.requests().len(), 1);
+}
+
+/// H5, H8: the server has read the request and closed the connection. Nobody knows what it did.
+#[tokio::test]
+async fn a_connection_that_dies_proves_nothing_so_a_post_is_not_repeated_and_a_get_is() {
+    for (method, attempts) in [("POST", 1), ("GET", 2)] {
+        let server = Server::start(&[CLOSE, FINE]).await;
+        let result = guarded(quick()).oneshot(request(method, server.address, short("x"))).await;
+        match result {
+            Ok(reply) => assert_eq!((reply.status().as_u16(), method), (200, "GET")),
+            Err(error) => assert_eq!((error.reason(), method), (Reason::NotSafe, "POST")),
+        }
+        assert_eq!(server.requests().len(), attempts, "{method}");
+    }
+}
+
+/// H10.
+#[tokio::test]
+async fn a_failure_to_connect_is_repeated_whatever_the_method_and_with_no_copy_of_the_body() {
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nobody = free.local_addr().unwrap();
+    drop(free);
+    let long = stream(10 * LONGEST_KEPT / 1_024);
+    let pool = Pool::new(1 << 20);
+    let service = guarded_in(quick(), &pool);
+    let error = service.oneshot(request("POST", nobody, long)).await.unwrap_err();
+    assert_eq!((error.attempts(), error.reason()), (3, Reason::AttemptsSpent));
+    assert_eq!(pool.used(), 0);
+}
+
+/// P5.
+#[tokio::test]
+async fn the_last_real_reply_comes_back_whole_when_later_attempts_get_none() {
+    let server = Server::start(&[BUSY, CLOSE]).await;
+    let service = guarded(quick().attempts(2));
+    let reply = service.oneshot(request("GET", server.address, short(""))).await.unwrap();
+    assert_eq!((reply.status().as_u16(), ended(&reply).attempts), (503, 2));
+    assert_eq!(text(reply).await, "busy");
+}
+
+/// A failed reply that does not end by the attempt's timeout is delivered instead of retried, with all that came.
+#[tokio::test]
+async fn a_failed_reply_that_takes_too_long_to_keep_is_delivered() {
+    let slow = format!("HTTP/1.1 503 Busy\r\ncontent-length: 100\r\n\r\nslow{HANG}");
+    let server = Server::start(&[&slow, FINE]).await;
+    let service = guarded(quick().per_try_timeout(Duration::from_millis(100)));
+    let reply = service.oneshot(request("GET", server.address, short(""))).await.unwrap();
+    assert_eq!(ended(&reply).reason, Some(Reason::NotReplayable));
+    let mut body = reply.into_body();
+    let frame = tokio::time::timeout(SOON, body.frame()).await.unwrap().unwrap().unwrap();
+    assert_eq!(frame.into_data().unwrap(), "slow");
+    assert_eq!(server.requests().len(), 1);
+}
+
+/// D1: what the client does with a connection that was closed a moment ago is an attempt of ours, or nothing.
+#[tokio::test]
+async fn the_origin_never_sees_more_requests_than_there_were_attempts() {
+    let closes = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfine"; // and does not say that it will
+    let server = Server::start(&[closes]).await;
+    let service = guarded(quick().attempts(5));
+    let mut attempts = 0;
+    for _ in 0..200 {
+        let get = request("GET", server.address, short(""));
+        let reply = service.clone().oneshot(get).await.unwrap();
+        assert_eq!(reply.status(), 200);
+        attempts += reply.extensions().get::<Ended>().map_or(1, |ended| ended.attempts);
+        text(reply).await;
+    }
+    assert!(server.requests().len() <= attempts as usize);
+    assert!(attempts >= 200);
+}
+
+#[tokio::test]
+async fn refusals_become_replies_that_forbid_to_retry_where_that_was_asked_for() {
+    let server = Server::start(&[FINE]).await;
+    let limit = quell::core::limiter::Spec { per_second: 0.001, burst: 1 };
+    let quell = quick().rate_limit(limit).build().unwrap();
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let service = QuellLayer::with(quell, Http::new().refusals_as_replies()).layer(client);
+    let get = || request("GET", server.address, short(""));
+    assert_eq!(service.clone().oneshot(get()).await.unwrap().status(), 200);
+    let refused = service.oneshot(get()).await.unwrap();
+    assert_eq!(refused.status(), 429);
+    assert_eq!(refused.headers()["quell-stop"], "rate_limited");
+    assert!(refused.headers()["quell-retry"].to_str().unwrap().starts_with("after="));
+    assert_eq!(text(refused).await, r#"{"error":"the call was refused","code":"RATE_LIMITED"}"#);
+}
