@@ -10,19 +10,19 @@ use super::{callgrind, peers};
 use crate::{figure::Figure, workspace::Workspace};
 
 /// One way through the product.
-struct Kind {
+pub(super) struct Kind {
     /// What the program calls it.
-    name: &'static str,
+    pub(super) name: &'static str,
     /// What its figures are called.
-    figures: &'static str,
+    pub(super) figures: &'static str,
     /// The most it may cost, where we promise something.
-    most: Most,
+    pub(super) most: Most,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Most {
-    allocations: Option<f64>,
-    instructions: Option<f64>,
+pub(super) struct Most {
+    pub(super) allocations: Option<f64>,
+    pub(super) instructions: Option<f64>,
 }
 
 const KINDS: [Kind; 3] = [
@@ -43,6 +43,10 @@ const KINDS: [Kind; 3] = [
     },
 ];
 
+/// The most that ours may take of what the peer takes, where we promise something.
+const GOALS: [(&str, f64); 4] =
+    [("stack_1t", 0.55), ("stack_2t", 0.8), ("limiter", 1.1), ("refusal", 0.5)];
+
 /// All of it, which is also what is compared with what others put together.
 const STACK: &str = "core.stack";
 const BY_HAND: &str = "by-hand";
@@ -56,20 +60,29 @@ struct Cost {
 
 pub(super) fn measure(workspace: &Workspace) -> Result<Vec<Figure>> {
     let programs = build(workspace)?;
-    let program = programs.join("quell-bench");
-    let mut figures = Vec::new();
-    // The loop itself is not what is measured.
-    let around = callgrind::per_iteration(&program, "nothing")?;
-    for Kind { name, figures: prefix, most } in KINDS {
-        eprintln!("{prefix}: time and allocations, then instructions");
-        let cost = cost(&program, name)?;
-        let instructions = callgrind::per_iteration(&program, name)? - around;
-        figures.extend(name_figures(prefix, &cost, instructions, most));
-    }
+    let around = around(&programs)?;
+    let mut figures = costs(&programs.join("quell-bench"), &KINDS, around)?;
     let program = programs.join("peers");
     let by_hand = callgrind::per_iteration(&program, BY_HAND)?;
     compare(&mut figures, &format!("{STACK}_instructions"), by_hand);
-    figures.extend(peers::measure(&program)?);
+    figures.extend(peers::measure(&program, "core", &GOALS)?);
+    Ok(figures)
+}
+
+/// Instructions of the loop itself, which is not what is measured.
+pub(super) fn around(programs: &Path) -> Result<f64> {
+    callgrind::per_iteration(&programs.join("quell-bench"), "nothing")
+}
+
+/// Time, allocations and instructions of each of these, without the loop.
+pub(super) fn costs(program: &Path, kinds: &[Kind], around: f64) -> Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for &Kind { name, figures: prefix, most } in kinds {
+        eprintln!("{prefix}: time and allocations, then instructions");
+        let cost = cost(program, name)?;
+        let instructions = callgrind::per_iteration(program, name)? - around;
+        figures.extend(name_figures(prefix, &cost, instructions, most));
+    }
     Ok(figures)
 }
 
@@ -93,7 +106,7 @@ pub(super) fn output(program: &Path, kind: &str) -> Result<Vec<u8>> {
 
 fn cost(program: &Path, kind: &str) -> Result<Cost> {
     serde_json::from_slice(&output(program, kind)?)
-        .with_context(|| format!("`quell-bench {kind}` gave no figures"))
+        .with_context(|| format!("the benchmark {kind} gave no figures"))
 }
 
 fn name_figures(name: &str, cost: &Cost, instructions: f64, most: Most) -> [Figure; 3] {
@@ -113,7 +126,7 @@ fn name_figures(name: &str, cost: &Cost, instructions: f64, most: Most) -> [Figu
 }
 
 /// Puts a peer's value beside ours.
-fn compare(figures: &mut [Figure], name: &str, against: f64) {
+pub(super) fn compare(figures: &mut [Figure], name: &str, against: f64) {
     for figure in figures.iter_mut().filter(|figure| figure.figure == name) {
         figure.against = Some(against);
         figure.ratio = Some(figure.value / against);

@@ -8,10 +8,6 @@ use serde::Deserialize;
 use super::core;
 use crate::figure::Figure;
 
-/// The most that ours may take of what the peer takes, where we promise something.
-const GOALS: [(&str, f64); 4] =
-    [("stack_1t", 0.55), ("stack_2t", 0.8), ("limiter", 1.1), ("refusal", 0.5)];
-
 /// What the program says of one pair.
 #[derive(Debug, PartialEq, Deserialize)]
 struct Pair {
@@ -21,27 +17,29 @@ struct Pair {
     theirs: Option<f64>,
 }
 
-pub(super) fn measure(program: &Path) -> Result<Vec<Figure>> {
-    eprintln!("core.*: ours and the peers in turns");
+/// The pairs of this program as figures of this group. `goals` are the most that ours may take of what the peer takes,
+/// where we promise something.
+pub(super) fn measure(program: &Path, group: &str, goals: &[(&str, f64)]) -> Result<Vec<Figure>> {
+    eprintln!("{group}.*: ours and the peers in turns");
     let pairs = parse(&core::output(program, "pairs")?)?;
-    for (name, _) in GOALS {
-        ensure!(pairs.iter().any(|pair| pair.pair == name), "there is no figure for core.{name}");
+    for (name, _) in goals {
+        ensure!(pairs.iter().any(|pair| pair.pair == *name), "there is no figure {group}.{name}");
     }
-    Ok(pairs.iter().map(figure).collect())
+    Ok(pairs.iter().map(|pair| figure(pair, group, goals)).collect())
 }
 
 fn parse(lines: &[u8]) -> Result<Vec<Pair>> {
     serde_json::Deserializer::from_slice(lines)
         .into_iter()
         .collect::<Result<_, _>>()
-        .context("`peers pairs` gave no figures")
+        .context("the pairs gave no figures")
 }
 
-fn figure(Pair { pair, ours, theirs }: &Pair) -> Figure {
+fn figure(Pair { pair, ours, theirs }: &Pair, group: &str, goals: &[(&str, f64)]) -> Figure {
     let ratio = theirs.map(|theirs| ours / theirs);
-    let most = GOALS.iter().find(|(name, _)| name == pair).map(|&(_, most)| most);
+    let most = goals.iter().find(|(name, _)| name == pair).map(|&(_, most)| most);
     Figure {
-        figure: format!("core.{pair}"),
+        figure: format!("{group}.{pair}"),
         value: *ours,
         unit: "ns per call".into(),
         against: *theirs,
@@ -62,7 +60,8 @@ mod tests {
 
     #[test]
     fn every_line_of_the_program_is_a_figure_with_its_ratio() {
-        let figures: Vec<_> = parse(SAID).unwrap().iter().map(figure).collect();
+        let pairs = parse(SAID).unwrap();
+        let figures: Vec<_> = pairs.iter().map(|pair| figure(pair, "core", &[])).collect();
         assert_eq!(figures[1].figure, "core.budget");
         assert_eq!((figures[1].against, figures[1].ratio), (Some(61.0), Some(0.5)));
         assert_eq!((figures[2].value, figures[2].against, figures[2].met), (12.5, None, None));
@@ -70,8 +69,10 @@ mod tests {
 
     #[test]
     fn a_ratio_is_met_up_to_the_goal_and_no_further() {
-        let met =
-            |pair: &str, ours| figure(&Pair { pair: pair.into(), ours, theirs: Some(100.0) }).met;
+        let met = |pair: &str, ours| {
+            let pair = Pair { pair: pair.into(), ours, theirs: Some(100.0) };
+            figure(&pair, "core", &[("stack_1t", 0.55)]).met
+        };
         assert_eq!((met("stack_1t", 55.0), met("stack_1t", 56.0)), (Some(true), Some(false)));
         assert_eq!(met("budget", 500.0), None);
     }

@@ -20,14 +20,12 @@ use quell::core::{
     spec::{PolicySpec, UpstreamSpec},
 };
 
-use quell_bench::work::{SEED, Work, policy};
+use quell_bench::{
+    does::does,
+    services::{IN_FLIGHT, RATE},
+    work::{SEED, Work, policy},
+};
 
-use crate::does::does;
-
-/// Far more per second than can be asked: all pass.
-pub(crate) const RATE: u32 = 1_000_000_000;
-/// As the gateway's preset has it.
-pub(crate) const IN_FLIGHT: u32 = 4096;
 /// Longer than any benchmark.
 pub(crate) const FOR_LONG: Duration = Duration::from_secs(3600);
 

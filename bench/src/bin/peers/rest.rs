@@ -17,9 +17,10 @@ use quell::core::{
     queue::{Entry, Order, Queue},
     throttle::{self, Throttle},
 };
-use quell_bench::work::{SEED, Work};
-
-use crate::does::does;
+use quell_bench::{
+    does::does,
+    work::{SEED, Work},
+};
 
 const EVERY: Duration = Duration::from_micros(100);
 

@@ -8,16 +8,17 @@ use std::{hint::black_box, num::NonZeroU32, sync::Arc, time::Duration};
 use anyhow::{Context, Result, ensure};
 use failsafe::{CircuitBreaker, Config};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
-use quell_bench::work::Work;
+use quell_bench::{
+    does::does,
+    services::{IN_FLIGHT, RATE},
+    work::Work,
+};
 use recloser::{Error, Recloser};
 use tokio::sync::Semaphore;
 use tower::retry::budget::{Budget, TpsBudget};
 use tower_resilience_retry::{ExponentialRandomBackoff, IntervalFunction};
 
-use crate::{
-    does::does,
-    policies::{FOR_LONG, IN_FLIGHT, RATE},
-};
+use crate::policies::FOR_LONG;
 
 /// How far back a budget looks.
 const TTL: Duration = Duration::from_secs(10);

@@ -14,12 +14,10 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use core_affinity::CoreId;
 
-use quell_bench::{
+use crate::{
     measure::{CALLS, median, repeat},
-    work::{Guarded, WARM_UP, Work},
+    work::{WARM_UP, Work},
 };
-
-use crate::{policies, rest, services, theirs};
 
 const BATCHES: usize = 51;
 const THREADS: usize = 2;
@@ -42,40 +40,16 @@ impl fmt::Display for Pair {
     }
 }
 
-/// Measures every pair and prints a line for each.
-pub(crate) fn run_all() -> Result<()> {
-    contended("stack_2t", &Guarded::new()?, &theirs::by_hand()?)?;
-    alone("stack_1t", Guarded::new()?, theirs::by_hand()?)?;
-    alone("stack_vs_tower", Guarded::new()?, services::tower()?)?;
-    alone("stack_vs_tower_resilience", Guarded::new()?, services::tower_resilience()?)?;
-    alone("refusal", policies::refusal()?, theirs::recloser_open()?)?;
-    alone("limiter", policies::limiter()?, theirs::governor()?)?;
-    alone("budget", policies::budget()?, theirs::tps_budget()?)?;
-    alone("breaker", policies::breaker()?, theirs::recloser()?)?;
-    alone("breaker_vs_failsafe", policies::breaker()?, theirs::failsafe()?)?;
-    alone("in_flight", policies::in_flight()?, theirs::semaphore()?)?;
-    alone("in_flight_vs_tower", policies::in_flight()?, services::concurrency_limit()?)?;
-    alone("backoff", policies::backoff()?, theirs::random_backoff()?)?;
-    unpaired("queue", rest::queue())?;
-    unpaired("throttle", rest::throttle()?)?;
-    unpaired("endpoints", rest::endpoints()?)?;
-    unpaired("credit", rest::credit())?;
-    unpaired("limiters", rest::limiters()?)?;
-    unpaired("hedge", rest::hedge()?)?;
-    unpaired("idempotency", rest::idempotency()?)?;
-    unpaired("ladder", rest::ladder()?)?;
-    unpaired("lease", rest::lease()?)
-}
-
 /// One of ours that has no peer.
-fn unpaired(name: &'static str, mut ours: impl Work) -> Result<()> {
+pub fn unpaired(name: &'static str, mut ours: impl Work) -> Result<()> {
     repeat(&mut ours, WARM_UP);
     let times = (0..BATCHES).map(|_| batch(&mut ours, CALLS)).collect();
     println!(r#"{{"pair": "{name}", "ours": {}}}"#, median(times));
     ours.check().with_context(|| format!("{name}: ours"))
 }
 
-fn alone(name: &'static str, mut ours: impl Work, mut theirs: impl Work) -> Result<()> {
+/// Both on one thread.
+pub fn alone(name: &'static str, mut ours: impl Work, mut theirs: impl Work) -> Result<()> {
     repeat(&mut ours, WARM_UP);
     repeat(&mut theirs, WARM_UP);
     in_turns(name, BATCHES, || batch(&mut ours, CALLS), || batch(&mut theirs, CALLS));
@@ -83,7 +57,8 @@ fn alone(name: &'static str, mut ours: impl Work, mut theirs: impl Work) -> Resu
     theirs.check().with_context(|| format!("{name}: theirs"))
 }
 
-fn contended(
+/// Both by two threads at once, each on a core of its own.
+pub fn contended(
     name: &'static str,
     ours: &(impl Work + Clone + Send),
     theirs: &(impl Work + Clone + Send),

@@ -7,17 +7,17 @@ use std::hint::black_box;
 
 use anyhow::{Result, ensure};
 
-use quell_bench::work::Work;
+use crate::work::Work;
 
 /// See the [module](self).
 #[derive(Clone)]
-pub(crate) struct Does<F> {
+pub struct Does<F> {
     does: F,
     missed: u64,
 }
 
 /// Work that answers whether it went as meant.
-pub(crate) fn does<F: FnMut() -> bool>(does: F) -> Does<F> {
+pub fn does<F: FnMut() -> bool>(does: F) -> Does<F> {
     Does { does, missed: 0 }
 }
 
