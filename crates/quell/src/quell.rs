@@ -1,8 +1,8 @@
 //! Quell: the handle on one upstream through which calls are made.
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, ops::Deref, sync::Arc};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Cache};
 use quell_core::{
     Call, Policy, Snapshot,
     credit::{Credit, Retries, Role, Sends},
@@ -43,9 +43,13 @@ use crate::{
 /// # Ok::<_, std::io::Error>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Quell {
+pub struct Quell(Arc<Handle>);
+
+#[derive(Debug)]
+struct Handle {
     upstream: Upstream,
-    rules: Arc<ArcSwap<Rules>>,
+    /// What a call takes along, in one piece, so that it is counted once.
+    terms: ArcSwap<Both>,
 }
 
 /// What the calls of a handle go by. A reload swaps all of it at once; calls under way keep what they began with.
@@ -92,7 +96,8 @@ impl Quell {
 
     /// Calls by these rules through an upstream that others may share.
     pub fn new(upstream: Upstream, rules: Rules) -> Self {
-        Self { upstream, rules: Arc::new(ArcSwap::from_pointee(rules)) }
+        let terms = ArcSwap::from_pointee(Both::new(&upstream, rules));
+        Self(Arc::new(Handle { upstream, terms }))
     }
 
     /// Prepares a call; `await` makes it. The closure makes one attempt each time it is run.
@@ -132,29 +137,29 @@ impl Quell {
     /// # Ok::<_, quell::Invalid>(())
     /// ```
     pub fn reload(&self, rules: Rules, upstream: UpstreamSpec) -> Result<(), Invalid> {
-        self.upstream.reload(upstream, rules.policy.per_try())?;
-        self.rules.store(Arc::new(rules));
+        self.0.upstream.reload(upstream, rules.policy.per_try())?;
+        self.0.terms.store(Arc::new(Both::new(&self.0.upstream, rules)));
         Ok(())
     }
 
     /// The upstream's name.
     pub fn name(&self) -> &str {
-        self.upstream.name()
+        self.0.upstream.name()
     }
 
     /// How the upstream looks now.
     pub fn snapshot(&self) -> Snapshot {
-        self.upstream.snapshot()
+        self.0.upstream.snapshot()
     }
 
     /// What all clones share.
     pub fn shared(&self) -> &Upstream {
-        &self.upstream
+        &self.0.upstream
     }
 
     /// What the next call goes by.
     pub fn rules(&self) -> Arc<Rules> {
-        self.rules.load_full()
+        Arc::clone(&self.0.terms.load().rules)
     }
 
     /// A call on these terms, for whoever makes attempts in another way than by a closure: see [`run`](crate::run).
@@ -162,56 +167,108 @@ impl Quell {
     /// among its tenant's, where tenants have a budget of their own.
     #[inline]
     pub fn begin(&self) -> Guard<Owned> {
-        let context = Context::current();
-        let inside = context.is_some();
-        let mut guard =
-            Guard::new(Owned { upstream: self.upstream.clone(), rules: self.rules(), context });
-        if inside {
-            self.join(&mut guard);
-        }
-        guard
+        Owned::begin(self.0.terms.load_full())
+    }
+}
+
+/// A handle's terms, looked up once for many calls: as long as nobody reloads, another look is one comparison.
+#[derive(Debug, Clone)]
+pub(crate) struct Latest(Cache<Followed, Arc<Both>>);
+
+#[derive(Debug, Clone)]
+struct Followed(Quell);
+
+impl Deref for Followed {
+    type Target = ArcSwap<Both>;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.0.0.terms
+    }
+}
+
+impl Latest {
+    pub(crate) fn of(quell: &Quell) -> Self {
+        Self(Cache::new(Followed(quell.clone())))
     }
 
-    #[cold]
-    fn join(&self, guard: &mut Guard<Owned>) {
-        let Some(context) = guard.terms().context.clone() else { return };
-        if let Some(deadline) = context.deadline() {
-            guard.call().set_deadline(deadline);
-        }
-        if let Some(received) = context.credit() {
-            let attempts = guard.terms().rules.policy.attempts();
-            guard.call().set_credit(Credit::new(Role::Auto, attempts, Some(received)));
-        }
-        if let Some(tenant) = context.tenant() {
-            guard.call().set_child(self.upstream.child(tenant));
-        }
+    /// As [`Quell::begin`].
+    #[inline]
+    pub(crate) fn begin(&mut self) -> Guard<Owned> {
+        Owned::begin(Arc::clone(self.0.load()))
+    }
+}
+
+/// What is called, and by which rules.
+#[derive(Debug)]
+pub(crate) struct Both {
+    pub(crate) upstream: Upstream,
+    pub(crate) rules: Arc<Rules>,
+}
+
+impl Both {
+    fn new(upstream: &Upstream, rules: Rules) -> Self {
+        Self { upstream: upstream.clone(), rules: Arc::new(rules) }
     }
 }
 
 /// [`Terms`] that a call owns, so that it may outlive the handle it was made through.
 #[derive(Debug, Clone)]
 pub struct Owned {
-    upstream: Upstream,
-    rules: Arc<Rules>,
+    both: Arc<Both>,
     context: Option<Context>,
 }
 
 impl Owned {
+    #[inline]
+    fn begin(both: Arc<Both>) -> Guard<Self> {
+        let context = Context::current();
+        let inside = context.is_some();
+        let mut guard = Guard::new(Self { both, context });
+        if inside {
+            Self::join(&mut guard);
+        }
+        guard
+    }
+
+    #[cold]
+    fn join(guard: &mut Guard<Self>) {
+        let Some(context) = guard.terms().context.clone() else { return };
+        if let Some(deadline) = context.deadline() {
+            guard.call().set_deadline(deadline);
+        }
+        if let Some(received) = context.credit() {
+            let attempts = guard.terms().policy().attempts();
+            guard.call().set_credit(Credit::new(Role::Auto, attempts, Some(received)));
+        }
+        if let Some(tenant) = context.tenant() {
+            let child = guard.upstream().child(tenant);
+            guard.call().set_child(child);
+        }
+    }
+
     /// What the call goes by.
+    #[inline]
     pub fn rules(&self) -> &Arc<Rules> {
-        &self.rules
+        &self.both.rules
+    }
+
+    /// The same with what is called, to be taken along.
+    #[inline]
+    pub(crate) fn both(&self) -> &Arc<Both> {
+        &self.both
     }
 }
 
 impl Terms for Owned {
     #[inline]
     fn upstream(&self) -> &Upstream {
-        &self.upstream
+        &self.both.upstream
     }
 
     #[inline]
     fn policy(&self) -> &Policy {
-        &self.rules.policy
+        &self.both.rules.policy
     }
 
     #[inline]

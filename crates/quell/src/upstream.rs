@@ -138,6 +138,11 @@ impl Upstream {
         self.0.state.lock().seats.is_empty()
     }
 
+    #[inline]
+    pub(crate) fn is_observed(&self) -> bool {
+        self.0.observer.is_some()
+    }
+
     pub(crate) fn tell(&self, event: &Event<'_>) {
         if let Some(observer) = &self.0.observer {
             observer.observe(&self.0.name, event);
@@ -414,7 +419,7 @@ impl<T: Terms> Drop for Guard<T> {
             self.abandon();
         }
         self.terms.over(&self.call);
-        if self.upstream().0.observer.is_some() {
+        if self.upstream().is_observed() {
             self.tell_end();
         }
     }

@@ -26,8 +26,6 @@ pin_project! {
         sender: S,
         waits: Waits,
         phase: Phase,
-        // What was decided before the first poll.
-        begun: Option<Step>,
         // The attempts under way: what they are, and those themselves. A hedge is rare, so it gets a box.
         tries: [Option<Try>; 2],
         #[pin]
@@ -61,6 +59,10 @@ pin_project! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Start,
+    /// It was admitted before the first poll, and nothing was sent yet.
+    Admitted(Send),
+    /// It was refused before the first poll.
+    Refused(Finish),
     Open,
     /// Since this instant.
     Queue(Time),
@@ -81,13 +83,18 @@ enum Kept<K> {
 type DoneOf<S> = Done<<S as Sender>::Reply, <S as Sender>::Kept>;
 
 impl<T: Terms, S: Sender> Drive<T, S> {
+    #[inline]
     pub(super) fn new(guard: Guard<T>, sender: S, waits: Waits) -> Self {
+        Self::at(Phase::Start, guard, sender, waits)
+    }
+
+    #[inline(always)]
+    fn at(phase: Phase, guard: Guard<T>, sender: S, waits: Waits) -> Self {
         Self {
             guard,
             sender,
             waits,
-            phase: Phase::Start,
-            begun: None,
+            phase,
             tries: [None, None],
             first: None,
             hedge: None,
@@ -101,11 +108,18 @@ impl<T: Terms, S: Sender> Drive<T, S> {
         }
     }
 
-    /// Asks to be admitted now rather than at the first poll. Nothing is sent before that.
+    /// A call that asks to be admitted now rather than at the first poll; nothing is sent before that. The sender is told
+    /// whether it was.
     #[inline]
-    pub fn begun(mut self) -> Self {
-        self.begun = Some(self.guard.step(Input::Start));
-        self
+    pub(crate) fn begun(mut guard: Guard<T>, sender: impl FnOnce(bool) -> S) -> Self {
+        let phase = match guard.step(Input::Start) {
+            Step::Send(send) => Phase::Admitted(send),
+            Step::Enqueue { .. } => Phase::Queue(guard.now()),
+            Step::Finish(finish) => Phase::Refused(finish),
+            Step::Sleep { .. } | Step::Await => Phase::Open, // which no call begins with
+        };
+        let sender = sender(matches!(phase, Phase::Admitted(_)));
+        Self::at(phase, guard, sender, Waits::Async)
     }
 
     /// Whoever makes the attempts, and to whom.
@@ -123,10 +137,7 @@ impl<T: Terms, S: Sender> Future for Drive<T, S> {
         let mut this = self.project();
         loop {
             let step = match *this.phase {
-                Phase::Start => match this.begun.take() {
-                    Some(step) => step,
-                    None => this.guard.step(Input::Start),
-                },
+                Phase::Admitted(send) => Step::Send(send),
                 Phase::Open => ready!(this.poll_open(cx)),
                 _ => ready!(this.poll_wait(cx)),
             };
@@ -287,9 +298,13 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
             Step::Finish(finish) => Next::Stop(finish.reason),
             _ => Next::Stop(None),
         };
+        // Made twice, for almost nobody looks: most senders do not, nor is there always an observer.
         let tried = self.tried(this, slot, outcome, next);
         self.sender.tried(&tried, self.last.as_ref().filter(|_| gave));
-        self.guard.upstream().tell(&Event::Tried(&tried));
+        if self.guard.upstream().is_observed() {
+            let tried = self.tried(this, slot, outcome, next);
+            self.guard.upstream().tell(&Event::Tried(&tried));
+        }
     }
 
     fn is_open(&self) -> bool {
@@ -360,7 +375,9 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
                 }
                 Poll::Ready(self.guard.step(Input::Woke))
             }
-            Phase::Start | Phase::Open | Phase::Over => panic!("polled after its end"),
+            Phase::Start => Poll::Ready(self.guard.step(Input::Start)),
+            Phase::Refused(finish) => Poll::Ready(Step::Finish(finish)),
+            Phase::Admitted(_) | Phase::Open | Phase::Over => panic!("polled after its end"),
         }
     }
 

@@ -16,9 +16,9 @@ use tower_service::Service;
 
 use super::protocol::{Inbound, Outbound};
 use crate::{
-    Clock, Owned, Rules,
+    Clock,
+    quell::Both,
     run::{Sender, Try},
-    upstream::Guard,
 };
 
 /// One call's request, and the service that it goes to.
@@ -28,26 +28,24 @@ pub(super) struct Calls<S, P: Outbound<Req>, Req> {
     ready: bool,
     pub(super) protocol: P,
     source: P::Source,
-    rules: Arc<Rules>,
-    clock: Clock,
+    terms: Arc<Both>,
 }
 
 impl<S, P: Outbound<Req>, Req> Calls<S, P, Req> {
     #[inline]
-    pub(super) fn new(ready: S, guard: &Guard<Owned>, protocol: P, request: Req) -> Self {
-        let rules = Arc::clone(guard.terms().rules());
-        Self {
-            service: ready,
-            ready: true,
-            source: protocol.source(request, &rules),
-            protocol,
-            rules,
-            clock: guard.upstream().clock().clone(),
-        }
+    pub(super) fn new(
+        service: S,
+        ready: bool,
+        terms: Arc<Both>,
+        protocol: P,
+        request: Req,
+    ) -> Self {
+        let source = protocol.source(request, &terms.rules);
+        Self { service, ready, source, protocol, terms }
     }
 
     pub(super) fn clock(&self) -> &Clock {
-        &self.clock
+        self.terms.upstream.clock()
     }
 }
 
@@ -152,7 +150,7 @@ where
 
     #[inline]
     fn send(&mut self, attempt: &Try) -> Self::Attempt {
-        let last = attempt.number >= self.rules.policy.attempts();
+        let last = attempt.number >= self.terms.rules.policy.attempts();
         let protocol = self.protocol.clone();
         let attempt = match self.protocol.next(&mut self.source, attempt, last) {
             None => Attempt::Nothing,
@@ -173,13 +171,13 @@ where
     #[inline]
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {
         match reply {
-            Some(result) => self.protocol.classify(result, &self.clock, &self.rules),
+            Some(result) => self.protocol.classify(result, self.clock(), &self.terms.rules),
             None => Outcome::Failed(Failure::of(Fault::Fatal)),
         }
     }
 
     fn is_repeatable(&self) -> bool {
-        self.rules.idempotent || self.protocol.is_repeatable(&self.source)
+        self.terms.rules.idempotent || self.protocol.is_repeatable(&self.source)
     }
 
     fn is_replayable(&self) -> bool {
@@ -195,7 +193,7 @@ where
     }
 
     fn keep(&mut self, reply: Self::Reply, _: &Outcome, by: Time) -> Self::Keeping {
-        let keeping = reply.map(|result| self.protocol.keep(result, &self.clock, by));
+        let keeping = reply.map(|result| self.protocol.keep(result, self.clock(), by));
         Keeping { keeping }
     }
 }

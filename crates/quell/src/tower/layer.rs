@@ -1,6 +1,9 @@
 //! QuellLayer and QuellService: the engine around a service.
 
-use std::task::{Context, Poll};
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use quell_core::credit::{Credit, Role};
 
@@ -10,7 +13,7 @@ use super::{
     plain::Plain,
     protocol::{Inbound, Outbound},
 };
-use crate::{Quell, error::CallError, run::drive};
+use crate::{Quell, error::CallError, quell::Latest, run::Drive};
 
 /// Puts the engine around a service: see the [module](super).
 #[derive(Debug, Clone)]
@@ -37,7 +40,8 @@ impl<S, P: Clone> tower_layer::Layer<S> for QuellLayer<P> {
     type Service = QuellService<S, P>;
 
     fn layer(&self, service: S) -> Self::Service {
-        QuellService { service, quell: self.quell.clone(), protocol: self.protocol.clone() }
+        let (quell, protocol) = (self.quell.clone(), self.protocol.clone());
+        QuellService { service, terms: Latest::of(&quell), quell, protocol }
     }
 }
 
@@ -50,6 +54,7 @@ impl<S, P: Clone> tower_layer::Layer<S> for QuellLayer<P> {
 pub struct QuellService<S, P = Plain> {
     service: S,
     quell: Quell,
+    terms: Latest,
     protocol: P,
 }
 
@@ -81,16 +86,20 @@ where
 
     #[inline]
     fn call(&mut self, request: Req) -> Self::Future {
-        // The one that said it was ready goes with the call; its clone may not be.
-        let clone = self.service.clone();
-        let ready = std::mem::replace(&mut self.service, clone);
-        let mut guard = self.quell.begin();
+        let mut guard = self.terms.begin();
         if self.protocol.is_chained() && guard.call().credit().is_none() {
             // Nobody handed us a credit, so the chain begins here.
             let attempts = guard.terms().rules().policy.attempts();
             guard.call().set_credit(Credit::new(Role::Auto, attempts, None));
         }
-        let calls = Calls::new(ready, &guard, self.protocol.clone(), request);
-        ResponseFuture::new(drive(guard, calls).begun())
+        let terms = Arc::clone(guard.terms().both());
+        ResponseFuture::new(Drive::begun(guard, |admitted| {
+            // The one that said it was ready goes with the call, as its clone may not be. Who has to queue does without, or
+            // those who have a slot might wait for what is kept ready for those who have none.
+            let clone = self.service.clone();
+            let ready = std::mem::replace(&mut self.service, clone);
+            let service = if admitted { ready } else { ready.clone() };
+            Calls::new(service, admitted, terms, self.protocol.clone(), request)
+        }))
     }
 }
