@@ -13,7 +13,7 @@ use std::{
 };
 
 use quell::{
-    Builder, CallError, Cause, Clock, Failure, Fault, Limit, Outcome, Quell, Reason,
+    Builder, CallError, Cause, Clock, Failure, Fault, Limit, Outcome, Quell, Reason, Rules,
     core::{Time, budget::tokens, hedge::Hedge},
     run::Try,
     tower::{Inbound, Outbound, Plain, QuellLayer, QuellService},
@@ -276,7 +276,7 @@ impl Outbound<i64> for KeptForEver {
     type Source = i64;
     type Outgoing = i64;
 
-    fn source(&self, request: i64) -> i64 {
+    fn source(&self, request: i64, _: &Rules) -> i64 {
         request
     }
 
@@ -303,7 +303,7 @@ impl Inbound<i64, &'static str> for KeptForEver {
         reply
     }
 
-    fn classify(&self, result: &Read, _: &Clock) -> Outcome {
+    fn classify(&self, result: &Read, _: &Clock, _: &Rules) -> Outcome {
         match result {
             Ok(0..) => Outcome::Success,
             _ => Outcome::Failed(Failure::of(Fault::Server).with_code(503)),
