@@ -32,7 +32,7 @@ pub enum Unusable {
 
 impl Config {
     /// A handle on an upstream, for calls from inside this process. Its endpoints are up to the caller, who sends; what is
-    /// worth another attempt is [the policy's](Policy::statuses) to say.
+    /// worth another attempt is the [rules](Quell::rules)' to say.
     ///
     /// Each call makes another handle with a state of its own: make one and clone it, or have [`Live`](super::Live) keep it.
     pub fn quell(&self, upstream: &str) -> Result<Quell, NotCallable> {

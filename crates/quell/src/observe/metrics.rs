@@ -29,8 +29,8 @@ const OTHER: &str = "other";
 ///
 /// | metric | labels besides `upstream` | from |
 /// |---|---|---|
-/// | `quell_requests_total` | `outcome`: a [`Verdict`](super::labels::Verdict) | events |
-/// | `quell_attempts_total` | `kind`: `first`, `retry` or `hedge`; `result`: what it [`Came`](super::labels::Came) to | events |
+/// | `quell_requests_total` | `outcome`: a [`Verdict`] | events |
+/// | `quell_attempts_total` | `kind`: `first`, `retry` or `hedge`; `result`: what it [`Came`] to | events |
 /// | `quell_retries_denied_total` | `reason` | events |
 /// | `quell_refusals_total` | `reason` | events |
 /// | `quell_retry_delay_seconds` (histogram) | `source`: `backoff`, or `hint` if the upstream named a time | events |

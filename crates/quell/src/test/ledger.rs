@@ -80,7 +80,7 @@ impl Ledger {
     }
 
     /// Says that no more than so many calls were made. For clients whose attempts carry no number: each of them looks like
-    /// the first of a call, and the amplification like 1. A [`storm`](super::storm) says so by itself.
+    /// the first of a call, and the amplification like 1. A [`storm`](super::storm()) says so by itself.
     ///
     /// ```
     /// use quell::test::Script;

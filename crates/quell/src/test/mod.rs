@@ -2,7 +2,7 @@
 //!
 //! **Why.** Retries are tried out in outages, and outages are rare, so the code that makes them is seldom run before it
 //! matters. Here is a bad day for a unit test: an upstream that fails as [scripted](Script), hundreds of
-//! [callers](storm) on paused time, and a [ledger](Ledger) of every attempt, whose assertions print the seed and the
+//! [callers](storm()) on paused time, and a [ledger](Ledger) of every attempt, whose assertions print the seed and the
 //! ledger when they fail.
 //!
 //! **How.** Say what the upstream does, make calls, look at the ledger. A script serves as a closure's body in async and

@@ -82,7 +82,7 @@ impl Script {
         Self { lines: Vec::new(), outages: Vec::new(), clock, start, book }
     }
 
-    /// Where chance starts for a [`storm`](super::storm); printed when an assertion fails. 0 unless said.
+    /// Where chance starts for a [`storm`](super::storm()); printed when an assertion fails. 0 unless said.
     pub fn seed(self, seed: u64) -> Self {
         self.book.lock().1 = Ledger::new(seed);
         self

@@ -28,7 +28,7 @@ pub struct Plain<C = Usual> {
     classify: C,
 }
 
-/// The usual reading of results: see [`classify`](crate::classify).
+/// The usual reading of results: see [the module](crate::classify).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Usual;
 

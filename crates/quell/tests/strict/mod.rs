@@ -18,7 +18,7 @@ use tower::{Service, ServiceExt};
 
 /// What a call comes to.
 #[derive(Debug, Clone, Copy)]
-pub enum Act {
+pub(crate) enum Act {
     /// The request comes back.
     Works,
     /// This comes back.
@@ -30,7 +30,7 @@ pub enum Act {
 }
 
 #[derive(Debug, Default)]
-pub struct Script {
+pub(crate) struct Script {
     /// In the order of calls; when there are no more, everything works.
     acts: Mutex<VecDeque<Act>>,
     calls: AtomicU32,
@@ -41,44 +41,44 @@ pub struct Script {
 }
 
 impl Script {
-    pub fn play(&self, acts: impl IntoIterator<Item = Act>) {
+    pub(crate) fn play(&self, acts: impl IntoIterator<Item = Act>) {
         self.acts.lock().unwrap().extend(acts);
     }
 
     /// Nobody gets ready any more.
-    pub fn shut(&self) {
+    pub(crate) fn shut(&self) {
         self.shut.store(true, Ordering::Release);
     }
 
-    pub fn open(&self) {
+    pub(crate) fn open(&self) {
         self.shut.store(false, Ordering::Release);
         self.waiting.lock().unwrap().drain(..).for_each(Waker::wake);
     }
 
     /// Whoever wants to get ready learns that it never will.
-    pub fn break_down(&self) {
+    pub(crate) fn break_down(&self) {
         self.broken.store(true, Ordering::Release);
     }
 
-    pub fn calls(&self) -> u32 {
+    pub(crate) fn calls(&self) -> u32 {
         self.calls.load(Ordering::Acquire)
     }
 
     /// Calls that were neither answered nor dropped.
-    pub fn under_way(&self) -> u32 {
+    pub(crate) fn under_way(&self) -> u32 {
         self.under_way.load(Ordering::Acquire)
     }
 }
 
 /// See the [module](self). Each clone has to get ready by itself, and once for every call.
 #[derive(Debug, Default)]
-pub struct Strict {
+pub(crate) struct Strict {
     script: Arc<Script>,
     ready: bool,
 }
 
 impl Strict {
-    pub fn new() -> (Self, Arc<Script>) {
+    pub(crate) fn new() -> (Self, Arc<Script>) {
         let script = Arc::new(Script::default());
         (Self { script: Arc::clone(&script), ready: false }, script)
     }
@@ -149,23 +149,23 @@ impl Drop for UnderWay {
 }
 
 /// How a call through a layer ends.
-pub type Ended = Result<i64, quell::CallError<(), &'static str>>;
+pub(crate) type Ended = Result<i64, quell::CallError<(), &'static str>>;
 
 /// One call, polled by hand.
-pub type Called = Pin<Box<dyn Future<Output = Ended> + Send>>;
+pub(crate) type Called = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
 /// Gets ready and calls; nothing is polled yet.
-pub async fn call(service: &mut QuellService<Strict>, request: i64) -> Called {
+pub(crate) async fn call(service: &mut QuellService<Strict>, request: i64) -> Called {
     Box::pin(service.ready().await.unwrap().call(request))
 }
 
 /// One look at a future.
-pub fn look<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
+pub(crate) fn look<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Attempts under way, ghosts, calls in the queue, and tokens.
-pub fn held(quell: &Quell) -> (u32, usize, usize, f64) {
+pub(crate) fn held(quell: &Quell) -> (u32, usize, usize, f64) {
     let now = quell.snapshot();
     (now.in_flight, now.ghosts, now.queued, now.retries.level)
 }
