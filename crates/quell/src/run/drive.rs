@@ -268,7 +268,9 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
         self.note_sent();
         self.ask_whether_repeatable();
         let attempt = self.tries[usize::from(slot)].map_or(0, |tried| tried.number);
-        if let Some(wait) = self.sender.wait(&Failed { attempt, outcome, reply }) {
+        if *outcome != Outcome::Success
+            && let Some(wait) = self.sender.wait(&Failed { attempt, outcome, reply })
+        {
             self.guard.call().set_wait(wait);
         }
     }
