@@ -49,6 +49,8 @@ pub mod run;
 pub mod store;
 #[cfg(feature = "test")]
 pub mod test;
+#[cfg(feature = "tonic")]
+pub mod tonic;
 pub mod tower;
 pub mod upstream;
 #[cfg(test)]

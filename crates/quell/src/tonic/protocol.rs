@@ -1,0 +1,141 @@
+//! Grpc: requests and replies of gRPC, as a protocol of the tower layer.
+
+use std::future::{Ready, ready};
+
+use ::http::{HeaderName, HeaderValue, Request, Response, header::CONTENT_TYPE, request};
+use ::tonic::Code;
+use http_body::Body as HttpBody;
+use quell_core::{
+    Outcome, Time,
+    credit::{Retries, Sends},
+};
+
+use super::{
+    Body, BoxError,
+    status::{Codes, GRPC_STATUS, failure, timeout},
+};
+use crate::{
+    Clock, Rules,
+    context::Context,
+    http::{
+        IDEMPOTENCY_KEY, Pool, Replay,
+        headers::{self, Answer},
+        hop, is_repeatable,
+    },
+    run::Try,
+    tower::{Inbound, Outbound, Refused},
+};
+
+/// Of a request: how many attempts came before it. The first has none.
+const PREVIOUS: HeaderName = HeaderName::from_static("grpc-previous-rpc-attempts");
+pub(super) const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
+
+/// Requests and replies of gRPC: what [`Service`](super::Service) goes by. See the [module](super).
+#[derive(Debug, Clone, Copy)]
+pub struct Grpc {
+    pub(super) codes: Codes,
+    pub(super) stamps: bool,
+}
+
+impl Default for Grpc {
+    fn default() -> Self {
+        Self { codes: Codes::of(&[Code::Unavailable, Code::ResourceExhausted]), stamps: true }
+    }
+}
+
+/// One call's request.
+#[derive(Debug)]
+pub struct Source {
+    parts: Option<request::Parts>,
+    body: Replay<::tonic::body::Body>,
+    repeatable: bool,
+    /// When nobody waits any more, not even for the rest of the reply.
+    by: Option<Time>,
+}
+
+impl Outbound<Request<::tonic::body::Body>> for Grpc {
+    type Source = Source;
+    type Outgoing = Request<::tonic::body::Body>;
+
+    fn source(&self, request: Request<::tonic::body::Body>, rules: &Rules) -> Source {
+        let (mut parts, body) = request.into_parts();
+        if !is_repeatable(&parts.method, &parts.headers)
+            && let Some(key) = hop::key(rules)
+        {
+            parts.headers.insert(IDEMPOTENCY_KEY, key);
+        }
+        let repeatable = rules.unsafe_methods.repeats(&parts.method, &parts.headers);
+        let body = Replay::new(body, Pool::global(), repeatable || rules.idempotent);
+        let by = Context::current().and_then(|context| context.deadline());
+        Source { parts: Some(parts), body, repeatable, by }
+    }
+
+    fn next(&self, source: &mut Source, attempt: &Try, last: bool) -> Option<Self::Outgoing> {
+        let mut parts = if last { source.parts.take() } else { source.parts.clone() }?;
+        if self.stamps {
+            hop::stamp(&mut parts.headers, attempt);
+        }
+        match attempt.number {
+            ..=1 => drop(parts.headers.remove(PREVIOUS)),
+            number => drop(parts.headers.insert(PREVIOUS, HeaderValue::from(number - 1))),
+        }
+        if let Some(by) = source.by {
+            parts.headers.insert(TIMEOUT, timeout(by.since(attempt.started)));
+        }
+        Some(Request::from_parts(parts, ::tonic::body::Body::new(source.body.open())))
+    }
+
+    fn is_repeatable(&self, source: &Source) -> bool {
+        source.repeatable
+    }
+
+    fn is_replayable(&self, source: &Source) -> bool {
+        source.parts.is_some() && source.body.is_replayable()
+    }
+
+    fn is_chained(&self) -> bool {
+        self.stamps
+    }
+}
+
+type Reply<R> = Result<Response<Body<R>>, BoxError>;
+
+impl<R: HttpBody> Inbound<Response<Body<R>>, BoxError> for Grpc {
+    type Answer = Response<Body<R>>;
+    type Keeping = Ready<Result<Reply<R>, Reply<R>>>;
+
+    fn answer(&self, reply: Response<Body<R>>) -> Self::Answer {
+        reply
+    }
+
+    fn classify(&self, result: &Reply<R>, clock: &Clock, _: &Rules) -> Outcome {
+        match result {
+            Ok(reply) => self.codes.classify(reply, clock.unix_now()),
+            Err(error) => Outcome::Failed(failure(&**error)),
+        }
+    }
+
+    fn told(&self, reply: &Self::Answer) -> Option<(Sends, Retries)> {
+        hop::told(reply.headers())
+    }
+
+    fn keep(&self, result: Reply<R>, _: &Clock, _: Time) -> Self::Keeping {
+        ready(Ok(result.map(|reply| reply.map(Body::without_rest))))
+    }
+
+    fn refuse(&self, refused: &Refused) -> Option<Self::Answer> {
+        let Refused { reason, attempts, retry_in } = *refused;
+        // Whoever was asked and said nothing was too slow, whatever forbade to ask again.
+        let code = match reason.grpc_code() {
+            14 if attempts > 0 => Code::DeadlineExceeded as u8,
+            code => code,
+        };
+        let mut reply = Response::new(Body::over());
+        let headers = reply.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        headers.insert(GRPC_STATUS, HeaderValue::from(u16::from(code)));
+        headers.insert("grpc-message", HeaderValue::from_static(reason.as_str()));
+        headers::answer(headers, Answer::stopped(Sends::new(attempts), reason, retry_in, true));
+        Some(reply)
+    }
+}
