@@ -1,4 +1,27 @@
 //! Attempt: what a closure may know of the attempt it is to make.
+//!
+//! **Why.** An upstream can only tell a repeated order from a second one if both carry the same key, and only gives up in
+//! time if it is told how long anybody waits. Both are known here, and neither is the closure's to invent.
+//!
+//! **How.** The closure of a [call](crate::Quell::call) is given one each time it is run, and puts into its request what
+//! the upstream understands:
+//!
+//! ```
+//! use quell::{Attempt, Clock, Quell};
+//!
+//! fn request(attempt: &Attempt) -> http::request::Builder {
+//!     http::Request::post("/orders")
+//!         .header("idempotency-key", attempt.key()) // the same on every attempt: a promise that it is honoured
+//!         .header("quell-attempt", attempt.number())
+//!         .header("quell-deadline-ms", attempt.timeout().as_millis() as u64)
+//! }
+//!
+//! let orders = Quell::upstream("orders").clock(Clock::manual()).build()?;
+//! let sent = orders.call_blocking(|attempt| request(&attempt).body(())).wait().unwrap();
+//! assert_eq!(sent.headers()["quell-attempt"], "1");
+//! assert_eq!(sent.headers()["quell-deadline-ms"], "10000");
+//! # Ok::<_, quell::Invalid>(())
+//! ```
 
 use std::{
     sync::{

@@ -19,7 +19,21 @@ use crate::{
     upstream::Guard,
 };
 
-/// A retry that is about to be waited for.
+/// A retry that is about to be waited for, as [`on_retry`](crate::Prepared::on_retry) hears of it: before the wait, so
+/// that the log says what goes on while the caller still wonders.
+///
+/// ```
+/// use quell::{Clock, Quell};
+///
+/// let stock = Quell::upstream("stock").idempotent().clock(Clock::manual()).build()?;
+/// let mut lines = Vec::new();
+/// let pens = stock
+///     .call_blocking(|attempt| if attempt.number() == 1 { Err("connection reset") } else { Ok(7) })
+///     .on_retry(|retry| lines.push(format!("attempt {}: {}", retry.attempt, retry.error)))
+///     .wait();
+/// assert_eq!((pens.unwrap(), lines), (7, vec!["attempt 1: connection reset".to_owned()]));
+/// # Ok::<_, quell::Invalid>(())
+/// ```
 #[derive(Debug)]
 pub struct Retry<'a, E> {
     /// The attempt that failed; the first is 1.
@@ -30,7 +44,22 @@ pub struct Retry<'a, E> {
     pub error: Problem<'a, E>,
 }
 
-/// A call that was refused, or failed and may not be tried again.
+/// A call that was refused, or failed and may not be tried again, as [`on_denied`](crate::Prepared::on_denied) hears of
+/// it. The reason is the first thing to count: it tells an upstream in trouble from a request that nobody vouched for.
+///
+/// ```
+/// use quell::{Clock, Quell, Reason};
+///
+/// let stock = Quell::upstream("stock").clock(Clock::manual()).build()?;
+/// let mut why = None;
+/// let order = stock
+///     .call_blocking(|_| Err::<(), _>("connection reset")) // after it was sent, perhaps: it may have been ordered
+///     .on_denied(|denied| why = Some((denied.attempts, denied.reason)))
+///     .wait();
+/// assert!(order.is_err());
+/// assert_eq!(why, Some((1, Reason::NotSafe)));
+/// # Ok::<_, quell::Invalid>(())
+/// ```
 #[derive(Debug)]
 pub struct Denied<'a, E> {
     /// How many attempts were made; none if the call was refused.
@@ -41,7 +70,19 @@ pub struct Denied<'a, E> {
     pub error: Option<Problem<'a, E>>,
 }
 
-/// A reply, and what it took to get it.
+/// A reply, and what it took to get it: a success at the third attempt is a success that somebody should know of.
+///
+/// ```
+/// use quell::{Clock, Quell};
+///
+/// let stock = Quell::upstream("stock").idempotent().clock(Clock::manual()).build()?;
+/// let answer = stock
+///     .call_blocking(|attempt| if attempt.number() < 3 { Err("connection reset") } else { Ok(7) })
+///     .wait_counted()
+///     .unwrap();
+/// assert_eq!((answer.value, answer.attempts, answer.reason), (7, 3, None));
+/// # Ok::<_, quell::Invalid>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer<T> {
     /// The reply.

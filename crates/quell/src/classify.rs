@@ -8,6 +8,21 @@
 //! found by [`Any`](std::any::Any), which is why replies and errors have to be `'static`. The comparison is between
 //! constants and costs nothing once compiled.
 //!
+//! Whoever knows more than that says so, for one call by [`Prepared::classify`](crate::Prepared::classify):
+//!
+//! ```
+//! use quell::{Clock, Failure, Fault, Outcome, Quell, classify, http::Statuses};
+//!
+//! let stock = Quell::upstream("stock").idempotent().clock(Clock::manual()).build()?;
+//! let (clock, statuses) = (Clock::manual(), Statuses::default());
+//! let call = stock.call_blocking(|_| Err::<(), _>("no such pen")).classify(|result| match result {
+//!     Err("no such pen") => Outcome::Failed(Failure::of(Fault::Fatal)), // it would say the same again
+//!     other => classify::usual(other, &clock, &statuses),
+//! });
+//! assert_eq!(call.wait().unwrap_err().attempts(), 1);
+//! # Ok::<_, quell::Invalid>(())
+//! ```
+//!
 //! | known with feature | types |
 //! |---|---|
 //! | `reqwest` | `Result<reqwest::Response, reqwest::Error>` |

@@ -20,6 +20,27 @@ use crate::{
 };
 
 /// A call under way, boxed because `await` needs a future with a name. Dropping it gives back all that the call holds.
+///
+/// With a name, calls by different closures stand in one list or in a field:
+///
+/// ```
+/// use std::{future::IntoFuture, io};
+/// use quell::{CallError, CallFuture, Quell};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+/// # runtime.block_on(async {
+/// let stock = Quell::upstream("stock").build()?;
+/// let calls: [CallFuture<'_, u32, CallError<u32, io::Error>>; 2] =
+///     [stock.call(async |_| Ok(7)).into_future(), stock.call(async |_| Ok(35)).into_future()];
+/// let mut pens = 0;
+/// for call in calls {
+///     pens += call.await?;
+/// }
+/// assert_eq!(pens, 42);
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// # Ok::<_, io::Error>(())
+/// ```
 pub type CallFuture<'a, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
 
 /// A call that is ready to go: `await` it, or on a thread [`wait`](Prepared::wait) for it.

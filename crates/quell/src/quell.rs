@@ -53,6 +53,19 @@ struct Handle {
 }
 
 /// What the calls of a handle go by. A reload swaps all of it at once; calls under way keep what they began with.
+///
+/// The builder makes them; whoever reads policies from a place of their own makes them by hand:
+///
+/// ```
+/// use std::time::Duration;
+/// use quell::{Quell, Rules, Upstream, core::{Policy, spec::{PolicySpec, UpstreamSpec}}, upstream::Host};
+///
+/// let policy = Policy::new(PolicySpec { timeout: Duration::from_secs(4), ..PolicySpec::library() })?;
+/// let shared = Upstream::new("stock", UpstreamSpec::library(), policy.per_try(), Host::default())?;
+/// let stock = Quell::new(shared, Rules { idempotent: true, ..Rules::new(policy) });
+/// assert!(stock.rules().idempotent && stock.rules().statuses.contains(503));
+/// # Ok::<_, quell::Invalid>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
     /// Attempts, timeouts, waits.
@@ -212,7 +225,21 @@ impl Both {
     }
 }
 
-/// [`Terms`] that a call owns, so that it may outlive the handle it was made through.
+/// [`Terms`] that a call owns, so that it may outlive the handle it was made through: what [`Quell::begin`] makes calls
+/// with.
+///
+/// ```
+/// use quell::{Outcome, Quell, core::{Input, Step}};
+///
+/// let mut guard = Quell::upstream("stock").build()?.begin(); // the handle is gone, the call goes on
+/// assert_eq!(guard.terms().rules().policy.attempts(), 3);
+///
+/// let Step::Send(send) = guard.step(Input::Start) else { panic!() };
+/// guard.call().sent(send.slot);
+/// let step = guard.step(Input::Ended { slot: send.slot, outcome: Outcome::Success });
+/// assert!(matches!(step, Step::Finish(_)));
+/// # Ok::<_, quell::Invalid>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Owned {
     both: Arc<Both>,

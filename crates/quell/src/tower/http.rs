@@ -130,6 +130,17 @@ impl Http<BoxedChain> {
 
 impl<D> Http<D> {
     /// For services of whose errors somebody knows more: says whether a request was sent.
+    ///
+    /// ```
+    /// use hyper_util::client::legacy;
+    /// use quell::{Delivery, tower::Http};
+    ///
+    /// let http = Http::by(|error: &legacy::Error| match error.is_connect() {
+    ///     true => Delivery::NeverSent, // so even a POST may go out again
+    ///     false => Delivery::Unknown,
+    /// });
+    /// # let _ = http;
+    /// ```
     pub fn by(deliveries: D) -> Self {
         let shared = Shared { pool: Pool::global().clone(), stamps: true, replies: false };
         Self { shared: Arc::new(shared), deliveries }
@@ -278,7 +289,8 @@ impl Refused {
     /// use quell::{Reason, tower::Refused};
     ///
     /// let reply = Refused { reason: Reason::BudgetEmpty, attempts: 1, retry_in: None }.reply();
-    /// assert_eq!((reply.status().as_u16(), &reply.headers()["quell-retry"]), (503, "no"));
+    /// assert_eq!(reply.status(), 504); // it was sent, and nothing came back
+    /// assert_eq!(reply.headers()["quell-retry"], "no");
     /// assert_eq!(reply.body(), r#"{"error":"no further attempt was made","code":"BUDGET_EMPTY"}"#);
     /// ```
     pub fn reply(&self) -> Response<Bytes> {

@@ -99,6 +99,15 @@ impl<Res, Err, C: Reads<Res, Err>> Inbound<Res, Err> for Plain<C> {
 }
 
 /// Requests that are sent once and never again, so that they need not be cloned: for layers that do not retry.
+///
+/// ```
+/// use quell::{Limit, Quell, tower::{Once, QuellLayer}};
+///
+/// let printer = Quell::upstream("printer").attempts(1).in_flight(Limit::Fixed(2)).build()?;
+/// let layer = QuellLayer::<Once>::with(printer, Once::default());
+/// # let _ = layer;
+/// # Ok::<_, quell::Invalid>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Once<C = Usual> {
     plain: Plain<C>,

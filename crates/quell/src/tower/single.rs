@@ -71,12 +71,36 @@ pub fn rate_limit(name: &str, limit: limiter::Spec) -> Result<QuellLayer<Once>, 
 }
 
 /// Ends calls that take longer.
+///
+/// ```
+/// use std::time::Duration;
+/// use quell::tower::single;
+/// use tower::{Layer as _, ServiceExt as _, service_fn};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+/// # runtime.block_on(async {
+/// let hung = service_fn(|()| std::future::pending::<Result<(), std::io::Error>>());
+/// let service = single::timeout("stock", Duration::from_millis(5))?.layer(hung);
+/// assert_eq!(service.oneshot(()).await.unwrap_err().status(), 504);
+/// # Ok::<_, quell::Invalid>(())
+/// # }).unwrap();
+/// # Ok::<_, std::io::Error>(())
+/// ```
 pub fn timeout(name: &str, timeout: Duration) -> Result<QuellLayer<Once>, Invalid> {
     let per_try_timeout = Some(timeout);
     layer(name, PolicySpec { timeout, per_try_timeout, ..once() }, open())
 }
 
 /// Repeats calls that failed, within a budget. They have to be such that may be repeated.
+///
+/// ```
+/// use quell::{core::{budget, spec::PolicySpec}, tower::single};
+///
+/// let twice = PolicySpec { attempts: 2, ..PolicySpec::library() };
+/// let retry = single::retry("stock", twice, budget::Spec::default())?;
+/// # let _ = retry;
+/// # Ok::<_, quell::Invalid>(())
+/// ```
 pub fn retry(
     name: &str,
     policy: PolicySpec,
