@@ -1,6 +1,8 @@
 //! What a call holds goes back exactly once, wherever the call is dropped.
 #![allow(clippy::unwrap_used)]
 
+mod strict;
+
 use std::{
     future::{Future, Ready, ready},
     pin::{Pin, pin},
@@ -23,6 +25,7 @@ use quell::{
     run::{self, Done, Sender, Try},
     upstream::{Borrowed, Guard, Host},
 };
+use strict::DropAfter;
 
 /// One slot, one token, a queue of eight, and time that stands still.
 struct Narrow {
@@ -201,22 +204,6 @@ impl Sender for Work {
 
     fn keep(&mut self, worked: bool, _: &Outcome, _: Time) -> Self::Keeping {
         ready(Ok(worked))
-    }
-}
-
-/// Drops what it wraps after so many polls, so that every await gets its turn to be the last.
-struct DropAfter<F>(u64, F);
-
-impl<F: Future + Unpin> Future for DropAfter<F> {
-    type Output = Option<F::Output>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.0 == 0 {
-            return Poll::Ready(None);
-        }
-        self.0 -= 1;
-        cx.waker().wake_by_ref();
-        Pin::new(&mut self.1).poll(cx).map(Some)
     }
 }
 

@@ -14,7 +14,12 @@ use std::{
 
 use quell::{
     Builder, CallError, Cause, Clock, Failure, Fault, Limit, Outcome, Quell, Reason, Rules,
-    core::{Time, budget::tokens, hedge::Hedge},
+    core::{
+        Policy, Time,
+        budget::tokens,
+        hedge::Hedge,
+        spec::{PolicySpec, UpstreamSpec},
+    },
     run::Try,
     tower::{Inbound, Outbound, Plain, QuellLayer, QuellService},
 };
@@ -417,6 +422,18 @@ async fn it_can_be_boxed_sent_to_another_task_and_cloned_there() {
     let answer = tokio::spawn(async move { boxed.clone().oneshot(7).await.unwrap() });
     assert_eq!(answer.await.unwrap(), 7);
     assert_eq!(script.calls(), 2);
+}
+
+/// A service knows its terms by heart, and learns of other ones before its next call.
+#[tokio::test(start_paused = true)]
+async fn a_reload_reaches_services_that_were_made_before_it() {
+    let World { quell, script, mut service } = World::new(narrow());
+    assert_eq!(call(&mut service, 7).await.await.unwrap(), 7);
+    let policy = Policy::new(PolicySpec { attempts: 1, ..PolicySpec::library() }).unwrap();
+    quell.reload(Rules { policy, ..*quell.rules() }, UpstreamSpec::library()).unwrap();
+    script.play([Act::Fails]);
+    let error = call(&mut service, 7).await.await.unwrap_err();
+    assert_eq!((error.attempts(), error.reason()), (1, Reason::AttemptsSpent));
 }
 
 /// For threads without a runtime: as long as nobody has to wait, there is no timer and nobody asks for one.

@@ -169,3 +169,19 @@ pub(crate) fn held(quell: &Quell) -> (u32, usize, usize, f64) {
     let now = quell.snapshot();
     (now.in_flight, now.ghosts, now.queued, now.retries.level)
 }
+
+/// Drops what it wraps after so many polls, so that every wait gets its turn to be the last.
+pub(crate) struct DropAfter<F>(pub(crate) u64, pub(crate) F);
+
+impl<F: Future + Unpin> Future for DropAfter<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.0 == 0 {
+            return Poll::Ready(None);
+        }
+        self.0 -= 1;
+        cx.waker().wake_by_ref();
+        Pin::new(&mut self.1).poll(cx).map(Some)
+    }
+}
