@@ -20,7 +20,6 @@ mod classify;
 mod delivery;
 pub mod headers;
 mod hint;
-#[cfg(any(feature = "reqwest", feature = "tonic"))]
 pub(crate) mod hop;
 mod pool;
 mod refusal;

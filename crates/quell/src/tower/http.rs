@@ -9,7 +9,7 @@ use std::{
     task::{self, Poll},
 };
 
-use ::http::{HeaderValue, Request, Response, request, response};
+use ::http::{Request, Response, request, response};
 use bytes::Bytes;
 use http_body::Body;
 use pin_project_lite::pin_project;
@@ -22,13 +22,9 @@ use super::protocol::{Ended, Inbound, Outbound, Refused};
 use crate::{
     Clock, Rules,
     clock::Sleep,
-    context::Context,
     http::{
-        IDEMPOTENCY_KEY, Keep, Pool, Replay, ReplayBody, ReplyBody, delivery,
-        headers::{self, Outgoing, Told},
-        is_repeatable,
+        IDEMPOTENCY_KEY, Keep, Pool, Replay, ReplayBody, ReplyBody, delivery, hop, is_repeatable,
     },
-    key::idempotency_key,
     run::Try,
 };
 
@@ -172,13 +168,6 @@ impl<D> fmt::Debug for Http<D> {
     }
 }
 
-/// The key of a request that has none and needs one: that of the request on whose behalf it is made, or a new one.
-fn key(rules: &Rules) -> Option<HeaderValue> {
-    let brought = Context::current().and_then(|context| context.key().cloned());
-    let made = || rules.make_keys.then(|| HeaderValue::try_from(idempotency_key()).ok())?;
-    brought.or_else(made)
-}
-
 /// One call's request.
 pub struct Source<B> {
     parts: Option<request::Parts>,
@@ -193,7 +182,7 @@ impl<B: Body, D: Clone> Outbound<Request<B>> for Http<D> {
     fn source(&self, request: Request<B>, rules: &Rules) -> Source<B> {
         let (mut parts, body) = request.into_parts();
         if !is_repeatable(&parts.method, &parts.headers)
-            && let Some(key) = key(rules)
+            && let Some(key) = hop::key(rules)
         {
             parts.headers.insert(IDEMPOTENCY_KEY, key);
         }
@@ -205,9 +194,7 @@ impl<B: Body, D: Clone> Outbound<Request<B>> for Http<D> {
     fn next(&self, source: &mut Source<B>, attempt: &Try, last: bool) -> Option<Self::Outgoing> {
         let mut parts = if last { source.parts.take() } else { source.parts.clone() }?;
         if self.shared.stamps {
-            let (number, left) = (attempt.number, Some(attempt.timeout()));
-            let outgoing = Outgoing { attempt: number, left, credit: attempt.credit };
-            headers::stamp(&mut parts.headers, outgoing);
+            hop::stamp(&mut parts.headers, attempt);
         }
         Some(Request::from_parts(parts, source.body.open()))
     }
@@ -253,11 +240,7 @@ where
     }
 
     fn told(&self, answer: &Self::Answer) -> Option<(Sends, Retries)> {
-        // Silence is told from a word: what was lent in silence is not lent again.
-        answer.headers().contains_key(headers::ATTEMPTS).then(|| {
-            let told = Told::read(answer.headers());
-            (told.sends, told.returned)
-        })
+        hop::told(answer.headers())
     }
 
     fn keep(&self, result: Result<Self::Answer, E>, clock: &Clock, by: Time) -> Self::Keeping {
