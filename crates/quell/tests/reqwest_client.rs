@@ -17,6 +17,7 @@ use http_body::Frame;
 use quell::{
     Builder, Cause, Limit, Quell, Reason,
     reqwest::{Client, Error, RequestBuilder},
+    tower::Ended,
 };
 use tokio::time::Instant;
 use wire::{BUSY, CLOSE, FINE, HANG, Server, in_time, nobody, until};
@@ -75,6 +76,8 @@ async fn a_post_is_repeated_only_with_a_key_which_is_the_same_on_every_attempt_a
     assert!(keys[0] == keys[1] && keys[1] == keys[2] && keys[2] != keys[3], "{keys:?}");
 
     let reply = send(post()).await.unwrap();
+    let ended = reply.extensions().get::<Ended>().unwrap();
+    assert_eq!((ended.attempts, ended.reason), (1, Some(Reason::NotSafe)));
     assert_eq!((reply.status().as_u16(), reply.text().await.unwrap().as_str()), (503, "busy"));
     assert_eq!(server.requests().len(), 5, "sent once");
     assert_eq!(send(post().idempotency_key("order 7")).await.unwrap().status(), 503);
@@ -142,6 +145,8 @@ async fn the_last_real_reply_is_returned_when_later_attempts_get_none() {
     let server = Server::start(&[BUSY, CLOSE]).await;
     let reply = send(client(stock()).get(server.url())).await.unwrap();
     assert_eq!(server.requests().len(), 3);
+    let ended = reply.extensions().get::<Ended>().unwrap();
+    assert_eq!((ended.attempts, ended.reason), (3, Some(Reason::AttemptsSpent)));
     assert_eq!((reply.status().as_u16(), reply.url().as_str()), (503, server.url().as_str()));
     assert_eq!((reply.version(), reply.content_length()), (reqwest::Version::HTTP_11, Some(4)));
     assert_eq!(reply.headers()["connection"], "close");

@@ -8,7 +8,7 @@ mod wire;
 use std::time::Duration;
 
 use grpc_kit::{Fields, Reply, Server, ask, asking, client, client_of, watch};
-use quell::{Builder, Limit, Quell};
+use quell::{Builder, Limit, Quell, tower::Ended};
 use tokio::time::Instant;
 use tonic::{Code, Request, Status};
 use wire::{SOON, in_time, nobody, until};
@@ -37,6 +37,18 @@ async fn unavailable_is_retried_wherever_it_stands_and_each_retry_says_how_many_
     assert_eq!(header("quell-attempt"), [Some("1"), Some("2"), Some("3")]);
     assert_eq!(header("grpc-timeout"), [None; 3], "nobody named a time");
     assert!(seen.iter().all(|seen| seen.message == "pens"));
+}
+
+#[tokio::test]
+async fn a_reply_says_what_it_took_unless_the_first_attempt_succeeded() {
+    let server = Server::start(&[Reply::TrailersOnly(UNAVAILABLE), Reply::Text("7")]).await;
+    let mut client = client(&server, stock().idempotent());
+    let took = |reply: tonic::Response<String>| reply.extensions().get::<Ended>().copied();
+    let reply = grpc_kit::ask_whole(&mut client, Request::new("pens".into())).await.unwrap();
+    let ended = took(reply).unwrap();
+    assert_eq!((ended.attempts, ended.reason), (2, None));
+    let reply = grpc_kit::ask_whole(&mut client, Request::new("pens".into())).await.unwrap();
+    assert_eq!(took(reply), None);
 }
 
 #[tokio::test]

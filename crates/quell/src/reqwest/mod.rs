@@ -6,7 +6,8 @@
 //! **How.** [`Client`] looks like reqwest's and sends through it. Each request is repeated as its method and its
 //! `idempotency-key` allow, within the budget of the [`Quell`](crate::Quell) that the client was made with; a body of
 //! bytes is sent again as it is, a body that streams up to its first 64 KiB. The last reply is returned as it is, a 503
-//! too: what is an error to reqwest is one here, [`Error`], which also says how often it was tried and why no more.
+//! too: what is an error to reqwest is one here, [`Error`], which also says how often it was tried and why no more. Unless
+//! the first attempt succeeded, so does an [`Ended`](crate::tower::Ended) in the reply's extensions.
 //!
 //! ```
 //! use quell::{Quell, reqwest::Client};

@@ -14,7 +14,7 @@ use crate::{
     context::Context,
     http::{IDEMPOTENCY_KEY, Pool, Replay, ReplyBody, hop, is_repeatable},
     run::Try,
-    tower::{Inbound, Outbound},
+    tower::{Ended, Inbound, Outbound},
 };
 
 /// Requests and replies of reqwest, for a [`QuellLayer`](crate::tower::QuellLayer) around its client or around layers
@@ -166,5 +166,8 @@ impl Inbound<Response, ::reqwest::Error> for Reqwest {
                 None => Err(whole(keep.give_up())), // what was read, and then the rest
             }
         })
+    }
+    fn mark(&self, reply: &mut Response, ended: Ended) {
+        reply.extensions_mut().insert(ended);
     }
 }

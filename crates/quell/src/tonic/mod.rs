@@ -17,6 +17,7 @@
 //! - Requests are kept while they are sent, up to 64 KiB; longer ones, and streams that outgrow it, are sent once.
 //! - Our own refusals are replies: their status has the code of their reason, its word as the message, and says in
 //!   the metadata when to come back. Where no server answered at all, the status says how often it was tried.
+//! - Unless the first attempt succeeded, a reply's extensions have an [`Ended`](crate::tower::Ended) that says what it took.
 //!
 //! ```
 //! use quell::Quell;

@@ -23,7 +23,7 @@ use crate::{
         hop, is_repeatable,
     },
     run::Try,
-    tower::{Inbound, Outbound, Refused},
+    tower::{Ended, Inbound, Outbound, Refused},
 };
 
 /// Of a request: how many attempts came before it. The first has none.
@@ -121,6 +121,10 @@ impl<R: HttpBody> Inbound<Response<Body<R>>, BoxError> for Grpc {
 
     fn keep(&self, result: Reply<R>, _: &Clock, _: Time) -> Self::Keeping {
         ready(Ok(result.map(|reply| reply.map(Body::without_rest))))
+    }
+
+    fn mark(&self, reply: &mut Self::Answer, ended: Ended) {
+        reply.extensions_mut().insert(ended);
     }
 
     fn refuse(&self, refused: &Refused) -> Option<Self::Answer> {

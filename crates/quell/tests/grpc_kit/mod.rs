@@ -269,10 +269,18 @@ pub(crate) fn client_by(address: SocketAddr, upstream: Quell) -> Client {
 }
 
 pub(crate) async fn ask(client: &mut Client, request: Request<String>) -> Result<String, Status> {
+    Ok(ask_whole(client, request).await?.into_inner())
+}
+
+/// The same with what is around the message.
+pub(crate) async fn ask_whole(
+    client: &mut Client,
+    request: Request<String>,
+) -> Result<tonic::Response<String>, Status> {
     in_time(async {
         client.ready().await?;
         let path = "/stock.Stock/Count".parse().unwrap();
-        Ok(client.unary(request, path, Text).await?.into_inner())
+        client.unary(request, path, Text).await
     })
     .await
 }
