@@ -251,3 +251,28 @@ async fn refusals_become_replies_that_forbid_to_retry_where_that_was_asked_for()
     assert!(refused.headers()["quell-retry"].to_str().unwrap().starts_with("after="));
     assert_eq!(text(refused).await, r#"{"error":"the call was refused","code":"RATE_LIMITED"}"#);
 }
+
+/// The request's own body breaks off: nobody tries again, and the breaker does not hear of it.
+#[tokio::test]
+async fn a_body_that_breaks_off_is_not_the_upstreams_fault() {
+    struct Broken;
+    impl http_body::Body for Broken {
+        type Data = Bytes;
+        type Error = std::io::Error;
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+            Poll::Ready(Some(Err(std::io::Error::other("the disk is gone"))))
+        }
+    }
+    let server = Server::start(&[FINE]).await;
+    let breaker = quell::core::breaker::Spec { min_calls: 1, ..Default::default() };
+    let quell = quick().breaker(breaker).idempotent().build().unwrap();
+    let client = Client::builder(TokioExecutor::new()).retry_canceled_requests(false).build_http();
+    let service = QuellLayer::with(quell.clone(), Http::new()).layer(client);
+    let put = Request::put(format!("http://{}/", server.address)).body(Broken).unwrap();
+    let error = service.oneshot(put).await.unwrap_err();
+    assert_eq!((error.attempts(), error.reason()), (1, Reason::ClientGone));
+    assert_eq!(quell.snapshot().breaker, quell::core::breaker::State::Closed);
+}

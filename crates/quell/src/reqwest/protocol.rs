@@ -121,6 +121,10 @@ impl Outbound<Request> for Reqwest {
         source.request.is_some() && source.stream.as_ref().is_none_or(Replay::is_replayable)
     }
 
+    fn is_broken(&self, source: &Source) -> bool {
+        source.stream.as_ref().is_some_and(Replay::has_failed)
+    }
+
     fn is_chained(&self) -> bool {
         self.stamps
     }

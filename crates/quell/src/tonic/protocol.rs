@@ -93,6 +93,10 @@ impl Outbound<Request<::tonic::body::Body>> for Grpc {
         source.parts.is_some() && source.body.is_replayable()
     }
 
+    fn is_broken(&self, source: &Source) -> bool {
+        source.body.has_failed()
+    }
+
     fn is_chained(&self) -> bool {
         self.stamps
     }

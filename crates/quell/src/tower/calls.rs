@@ -171,6 +171,7 @@ where
     #[inline]
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {
         match reply {
+            Some(Err(_)) if self.protocol.is_broken(&self.source) => Outcome::Abandoned,
             Some(result) => self.protocol.classify(result, self.clock(), &self.terms.rules),
             None => Outcome::Failed(Failure::of(Fault::Fatal)),
         }

@@ -207,6 +207,10 @@ impl<B: Body, D: Clone> Outbound<Request<B>> for Http<D> {
         source.parts.is_some() && source.body.is_replayable()
     }
 
+    fn is_broken(&self, source: &Source<B>) -> bool {
+        source.body.has_failed()
+    }
+
     fn is_chained(&self) -> bool {
         self.shared.stamps
     }

@@ -31,6 +31,12 @@ pub trait Outbound<Req>: Clone {
     /// Whether the request can be sent again in full.
     fn is_replayable(&self, source: &Self::Source) -> bool;
 
+    /// Whether the request itself broke off, so that an error is its sender's and not the upstream's.
+    fn is_broken(&self, source: &Self::Source) -> bool {
+        let _ = source;
+        false
+    }
+
     /// Whether requests tell the hops below how often they may retry. Then the call has a credit.
     fn is_chained(&self) -> bool {
         false
