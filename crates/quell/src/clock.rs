@@ -237,11 +237,12 @@ impl Future for Sleep {
             if left.is_zero() {
                 return Poll::Ready(());
             }
+            if let WaitProj::Unarmed = this.wait.as_mut().project() {
+                let sleep = tokio::time::sleep(left);
+                this.wait.set(Wait::Tokio { sleep });
+            }
             match this.wait.as_mut().project() {
-                WaitProj::Unarmed => {
-                    let sleep = tokio::time::sleep(left);
-                    this.wait.set(Wait::Tokio { sleep });
-                }
+                WaitProj::Unarmed => {} // cannot be: it was just armed
                 WaitProj::Tokio { mut sleep } => {
                     std::task::ready!(sleep.as_mut().poll(cx));
                     sleep.reset(from_now(left));

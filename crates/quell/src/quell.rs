@@ -180,7 +180,9 @@ impl Quell {
     /// among its tenant's, where tenants have a budget of their own.
     #[inline]
     pub fn begin(&self) -> Guard<Owned> {
-        Owned::begin(self.0.terms.load_full())
+        let mut guard = Guard::new(Owned::of(self.0.terms.load_full()));
+        Owned::join(&mut guard);
+        guard
     }
 }
 
@@ -205,10 +207,10 @@ impl Latest {
         Self(Cache::new(Followed(quell.clone())))
     }
 
-    /// As [`Quell::begin`].
+    /// Those of the next call.
     #[inline]
-    pub(crate) fn begin(&mut self) -> Guard<Owned> {
-        Owned::begin(Arc::clone(self.0.load()))
+    pub(crate) fn terms(&mut self) -> Owned {
+        Owned::of(Arc::clone(self.0.load()))
     }
 }
 
@@ -248,18 +250,20 @@ pub struct Owned {
 
 impl Owned {
     #[inline]
-    fn begin(both: Arc<Both>) -> Guard<Self> {
-        let context = Context::current();
-        let inside = context.is_some();
-        let mut guard = Guard::new(Self { both, context });
-        if inside {
-            Self::join(&mut guard);
+    fn of(both: Arc<Both>) -> Self {
+        Self { both, context: Context::current() }
+    }
+
+    /// A call on these terms begins, in the context they are of, if any.
+    #[inline]
+    pub(crate) fn join(guard: &mut Guard<Self>) {
+        if guard.terms().context.is_some() {
+            Self::join_context(guard);
         }
-        guard
     }
 
     #[cold]
-    fn join(guard: &mut Guard<Self>) {
+    fn join_context(guard: &mut Guard<Self>) {
         let Some(context) = guard.terms().context.clone() else { return };
         if let Some(deadline) = context.deadline() {
             guard.call().set_deadline(deadline);

@@ -247,7 +247,7 @@ enum Look {
 
 impl<T: Terms> Guard<T> {
     /// A call on these terms, which begins with its first step.
-    #[inline]
+    #[inline(always)]
     pub fn new(terms: T) -> Self {
         Self { terms, call: Call::new(), now: Time::ZERO }
     }

@@ -122,6 +122,7 @@ impl Default for Call {
 
 impl Call {
     /// A call that begins with its first step. Until told otherwise it may not be repeated once it was sent.
+    #[inline(always)]
     pub const fn new() -> Self {
         Self {
             since: Time::MAX,

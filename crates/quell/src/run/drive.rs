@@ -47,8 +47,8 @@ pin_project! {
     impl<T: Terms, S: Sender> PinnedDrop for Drive<T, S> {
         fn drop(this: Pin<&mut Self>) {
             let mut this = this.project();
-            this.note_sent();
             if this.is_open() {
+                this.note_sent();
                 this.leave(Some(Reason::ClientGone));
             }
         }
@@ -110,8 +110,15 @@ impl<T: Terms, S: Sender> Drive<T, S> {
 
     /// A call that asks to be admitted now rather than at the first poll; nothing is sent before that. The sender is told
     /// whether it was.
-    #[inline]
-    pub(crate) fn begun(mut guard: Guard<T>, sender: impl FnOnce(bool) -> S) -> Self {
+    #[inline(always)]
+    pub(crate) fn begun(
+        terms: T,
+        prepare: impl FnOnce(&mut Guard<T>),
+        sender: impl FnOnce(bool) -> S,
+    ) -> Self {
+        // Made here and nowhere else: it is large, and each hand it goes through would copy it.
+        let mut guard = Guard::new(terms);
+        prepare(&mut guard);
         let phase = match guard.step(Input::Start) {
             Step::Send(send) => Phase::Admitted(send),
             Step::Enqueue { .. } => Phase::Queue(guard.now()),
@@ -138,7 +145,13 @@ impl<T: Terms, S: Sender> Future for Drive<T, S> {
         loop {
             let step = match *this.phase {
                 Phase::Admitted(send) => Step::Send(send),
-                Phase::Open => ready!(this.poll_open(cx)),
+                Phase::Open => match this.poll_first(cx) {
+                    Poll::Ready((reply, Outcome::Success)) if this.hedge.is_none() => {
+                        return Poll::Ready(this.succeeded(reply));
+                    }
+                    Poll::Ready((reply, outcome)) => this.ended(0, Some(reply), outcome),
+                    Poll::Pending => ready!(this.poll_slowly(cx)),
+                },
                 _ => ready!(this.poll_wait(cx)),
             };
             if let Some(done) = this.follow(step) {
@@ -186,23 +199,48 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
         Phase::Open
     }
 
-    /// Looks at the attempts under way, and then at the clock.
     #[inline]
-    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
-        if let Some(first) = self.first.as_mut().as_pin_mut()
-            && let Poll::Ready(reply) = first.poll(cx)
-        {
-            return Poll::Ready(self.ended(0, Some(reply)));
-        }
-        self.poll_slowly(cx)
+    fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<(S::Reply, Outcome)> {
+        let Some(first) = self.first.as_mut().as_pin_mut() else { return Poll::Pending };
+        let reply = ready!(first.poll(cx));
+        let outcome = self.sender.classify(&reply);
+        Poll::Ready((reply, outcome))
     }
 
+    /// The only attempt under way succeeded, as almost every one does: nothing is to be kept, asked or waited for.
+    #[inline]
+    fn succeeded(&mut self, reply: S::Reply) -> DoneOf<S> {
+        if let Some((below, returned)) = self.sender.told(&reply) {
+            self.guard.call().debit(0, below, returned);
+        }
+        let tried = self.tries[0].take();
+        self.first.set(None);
+        let outcome = Outcome::Success;
+        let step = self.guard.step(Input::Ended { slot: 0, outcome });
+        debug_assert!(matches!(step, Step::Finish(_)), "a success ends the call");
+        *self.phase = Phase::Over;
+        if let Some(tried) = tried {
+            self.tell(&tried, 0, outcome, Some(&reply), Next::Stop(None));
+        }
+        Done {
+            end: End::Reply(reply),
+            outcome,
+            reason: None,
+            attempts: self.guard.call().attempts(),
+            retry_at: None,
+            elapsed: self.guard.now().since(self.guard.since()),
+            credit: self.guard.call().credit().copied(),
+        }
+    }
+
+    /// Looks at the hedge, and then at the clock.
     #[cold]
     fn poll_slowly(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
         if let Some(hedge) = self.hedge
             && let Poll::Ready(reply) = hedge.as_mut().poll(cx)
         {
-            return Poll::Ready(self.ended(1, Some(reply)));
+            let outcome = self.sender.classify(&reply);
+            return Poll::Ready(self.ended(1, Some(reply), outcome));
         }
         let Some((slot, until)) = self.first_to_time_out() else {
             return Poll::Ready(self.guard.step(Input::Woke)); // there is nothing to go on waiting for
@@ -218,7 +256,7 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
                 self.ask_whether_repeatable();
                 self.guard.step(Input::HedgeDue)
             }
-            _ => self.ended(slot, None),
+            _ => self.ended(slot, None, Outcome::Failed(Failure::of(Fault::Timeout))),
         })
     }
 
@@ -228,12 +266,8 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
     }
 
     /// An attempt came to its end, with a reply or by its timeout.
-    #[inline]
-    fn ended(&mut self, slot: u8, reply: Option<S::Reply>) -> Step {
-        let outcome = match &reply {
-            Some(reply) => self.sender.classify(reply),
-            None => Outcome::Failed(Failure::of(Fault::Timeout)),
-        };
+    #[cold]
+    fn ended(&mut self, slot: u8, reply: Option<S::Reply>, outcome: Outcome) -> Step {
         if let Some((below, returned)) = reply.as_ref().and_then(|reply| self.sender.told(reply)) {
             self.guard.call().debit(slot, below, returned);
         }
@@ -241,29 +275,30 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
             Some(_) => Input::Ended { slot, outcome },
             None => Input::TimedOut { slot },
         };
-        if outcome != Outcome::Success || self.hedge.is_some() {
-            self.prepare(slot, &outcome, reply.as_ref());
-        }
+        self.prepare(slot, &outcome, reply.as_ref());
         let tried = self.tries[usize::from(slot)].take();
         if slot == 0 {
             self.first.set(None);
         } else {
             *self.hedge = None;
         }
-        // A reply, even of the one that was slower, is worth more than none.
-        let gave = reply.is_some();
-        if gave || self.last.is_none() {
-            (*self.last, *self.outcome) = (reply, outcome);
-        }
         let step = self.guard.step(input);
         if let Some(tried) = tried {
-            self.tell(&tried, slot, outcome, gave, &step);
+            let next = match &step {
+                Step::Sleep { until } => Next::Retry { at: *until },
+                Step::Finish(finish) => Next::Stop(finish.reason),
+                _ => Next::Stop(None),
+            };
+            self.tell(&tried, slot, outcome, reply.as_ref(), next);
+        }
+        // A reply, even of the one that was slower, is worth more than none.
+        if reply.is_some() || self.last.is_none() {
+            (*self.last, *self.outcome) = (reply, outcome);
         }
         step
     }
 
     /// What the core has to know before it judges anything but a lone success.
-    #[cold]
     fn prepare(&mut self, slot: u8, outcome: &Outcome, reply: Option<&S::Reply>) {
         self.note_sent();
         self.ask_whether_repeatable();
@@ -294,15 +329,17 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
         }
     }
 
-    fn tell(&mut self, this: &Try, slot: u8, outcome: Outcome, gave: bool, step: &Step) {
-        let next = match step {
-            Step::Sleep { until } => Next::Retry { at: *until },
-            Step::Finish(finish) => Next::Stop(finish.reason),
-            _ => Next::Stop(None),
-        };
+    fn tell(
+        &mut self,
+        this: &Try,
+        slot: u8,
+        outcome: Outcome,
+        reply: Option<&S::Reply>,
+        next: Next,
+    ) {
         // Made twice, for almost nobody looks: most senders do not, nor is there always an observer.
         let tried = self.tried(this, slot, outcome, next);
-        self.sender.tried(&tried, self.last.as_ref().filter(|_| gave));
+        self.sender.tried(&tried, reply);
         if self.guard.upstream().is_observed() {
             let tried = self.tried(this, slot, outcome, next);
             self.guard.upstream().tell(&Event::Tried(&tried));
@@ -383,7 +420,7 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
         }
     }
 
-    #[inline]
+    #[cold]
     fn done(&mut self, finish: Finish) -> DoneOf<S> {
         // The loser of a hedge, whose slot is free or a ghost by now.
         if self.is_open() {

@@ -32,7 +32,7 @@ pub(super) struct Calls<S, P: Outbound<Req>, Req> {
 }
 
 impl<S, P: Outbound<Req>, Req> Calls<S, P, Req> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn new(
         service: S,
         ready: bool,

@@ -42,7 +42,7 @@ where
     P: Outbound<Req> + Inbound<S::Response, S::Error>,
     S: Service<P::Outgoing> + Clone,
 {
-    #[inline]
+    #[inline(always)]
     pub(super) fn new(drive: Drive<Owned, Calls<S, P, Req>>) -> Self {
         Self { drive }
     }

@@ -13,7 +13,7 @@ use super::{
     plain::Plain,
     protocol::{Inbound, Outbound},
 };
-use crate::{Quell, error::CallError, quell::Latest, run::Drive};
+use crate::{Owned, Quell, error::CallError, quell::Latest, run::Drive, upstream::Guard};
 
 /// Puts the engine around a service: see the [module](super).
 #[derive(Debug, Clone)]
@@ -86,20 +86,24 @@ where
 
     #[inline]
     fn call(&mut self, request: Req) -> Self::Future {
-        let mut guard = self.terms.begin();
-        if self.protocol.is_chained() && guard.call().credit().is_none() {
-            // Nobody handed us a credit, so the chain begins here.
-            let attempts = guard.terms().rules().policy.attempts();
-            guard.call().set_credit(Credit::new(Role::Auto, attempts, None));
-        }
-        let terms = Arc::clone(guard.terms().both());
-        ResponseFuture::new(Drive::begun(guard, |admitted| {
+        let terms = self.terms.terms();
+        let both = Arc::clone(terms.both());
+        let is_chained = self.protocol.is_chained();
+        let prepare = |guard: &mut Guard<Owned>| {
+            Owned::join(guard);
+            if is_chained && guard.call().credit().is_none() {
+                // Nobody handed us a credit, so the chain begins here.
+                let attempts = guard.terms().rules().policy.attempts();
+                guard.call().set_credit(Credit::new(Role::Auto, attempts, None));
+            }
+        };
+        ResponseFuture::new(Drive::begun(terms, prepare, |admitted| {
             // The one that said it was ready goes with the call, as its clone may not be. Who has to queue does without, or
             // those who have a slot might wait for what is kept ready for those who have none.
             let clone = self.service.clone();
             let ready = std::mem::replace(&mut self.service, clone);
             let service = if admitted { ready } else { ready.clone() };
-            Calls::new(service, admitted, terms, self.protocol.clone(), request)
+            Calls::new(service, admitted, both, self.protocol.clone(), request)
         }))
     }
 }
