@@ -140,30 +140,20 @@ impl<T: Terms, S: Sender> Future for Drive<T, S> {
     type Output = DoneOf<S>;
 
     #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        loop {
-            let step = match *this.phase {
-                Phase::Admitted(send) => Step::Send(send),
-                Phase::Open => match this.poll_first(cx) {
-                    Poll::Ready((reply, Outcome::Success)) if this.hedge.is_none() => {
-                        return Poll::Ready(this.succeeded(reply));
-                    }
-                    Poll::Ready((reply, outcome)) => this.ended(0, Some(reply), outcome),
-                    Poll::Pending => ready!(this.poll_slowly(cx)),
-                },
-                _ => ready!(this.poll_wait(cx)),
-            };
-            if let Some(done) = this.follow(step) {
-                return Poll::Ready(done);
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // By itself, so that what follows need not be laid out for a call that succeeds at once.
+        let ended = match self.as_mut().project().poll_first(cx) {
+            Some((reply, Outcome::Success)) if self.hedge.is_none() => {
+                return Poll::Ready(self.project().succeeded(reply));
             }
-        }
+            ended => ended,
+        };
+        self.project().poll_on(ended, cx)
     }
 }
 
 impl<T: Terms, S: Sender> Driving<'_, T, S> {
     /// Does what was decided, up to the next wait.
-    #[inline]
     fn follow(&mut self, step: Step) -> Option<DoneOf<S>> {
         *self.phase = match step {
             Step::Send(send) => self.launch(send),
@@ -178,7 +168,7 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
         None
     }
 
-    #[inline]
+    #[inline(always)]
     fn launch(&mut self, send: Send) -> Phase {
         let Send { slot, attempt: number, endpoint, timeout_at, hedge_at } = send;
         let started = self.guard.now();
@@ -199,16 +189,45 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
         Phase::Open
     }
 
-    #[inline]
-    fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<(S::Reply, Outcome)> {
-        let Some(first) = self.first.as_mut().as_pin_mut() else { return Poll::Pending };
-        let reply = ready!(first.poll(cx));
-        let outcome = self.sender.classify(&reply);
-        Poll::Ready((reply, outcome))
+    /// Sends what was admitted before, and looks at the first attempt if it is under way.
+    #[inline(always)]
+    fn poll_first(&mut self, cx: &mut Context<'_>) -> Option<(S::Reply, Outcome)> {
+        if let Phase::Admitted(send) = *self.phase {
+            *self.phase = self.launch(send);
+        }
+        match self.first.as_mut().as_pin_mut()?.poll(cx) {
+            Poll::Ready(reply) => {
+                let outcome = self.sender.classify(&reply);
+                Some((reply, outcome))
+            }
+            Poll::Pending => None,
+        }
+    }
+
+    /// Goes on after the first look, which found this: a retry is looked at as soon as it is sent.
+    fn poll_on(
+        &mut self,
+        mut ended: Option<(S::Reply, Outcome)>,
+        cx: &mut Context<'_>,
+    ) -> Poll<DoneOf<S>> {
+        loop {
+            let step = match (ended.take(), *self.phase) {
+                (Some((reply, Outcome::Success)), _) if self.hedge.is_none() => {
+                    return Poll::Ready(self.succeeded(reply));
+                }
+                (Some((reply, outcome)), _) => self.ended(0, Some(reply), outcome),
+                (None, Phase::Open) => ready!(self.poll_slowly(cx)),
+                (None, _) => ready!(self.poll_wait(cx)),
+            };
+            if let Some(done) = self.follow(step) {
+                return Poll::Ready(done);
+            }
+            ended = self.poll_first(cx);
+        }
     }
 
     /// The only attempt under way succeeded, as almost every one does: nothing is to be kept, asked or waited for.
-    #[inline]
+    #[inline(always)]
     fn succeeded(&mut self, reply: S::Reply) -> DoneOf<S> {
         if let Some((below, returned)) = self.sender.told(&reply) {
             self.guard.call().debit(0, below, returned);
@@ -329,6 +348,7 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
         }
     }
 
+    #[inline(always)]
     fn tell(
         &mut self,
         this: &Try,
@@ -361,6 +381,7 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
         }
     }
 
+    #[inline(always)]
     fn tried(&self, this: &Try, slot: u8, outcome: Outcome, next: Next) -> Tried {
         let Try { number: attempt, endpoint, queued, started, .. } = *this;
         let (hedge, ended) = (slot > 0, self.guard.now());
