@@ -56,6 +56,24 @@ pub mod upstream;
 #[cfg(test)]
 mod upstream_shuttle;
 
+/// Pages whose snippets are tests, like any other example.
+#[cfg(all(
+    doctest,
+    feature = "axum",
+    feature = "config",
+    feature = "metrics",
+    feature = "reqwest",
+    feature = "test",
+    feature = "tonic",
+    feature = "tracing"
+))]
+mod pages {
+    #[doc = include_str!("../../../docs/library.md")]
+    mod library {}
+    #[doc = include_str!("../../../docs/migrate.md")]
+    mod migrate {}
+}
+
 /// The lock around an upstream.
 mod sync {
     pub(crate) use parking_lot::{Mutex, MutexGuard};
