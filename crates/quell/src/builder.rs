@@ -97,6 +97,14 @@ impl Builder {
     }
 
     /// What retries may cost; 100 tokens, a tenth earned per success, unless said.
+    ///
+    /// ```
+    /// use quell::{Quell, core::budget::tokens};
+    ///
+    /// let busy = Quell::upstream("busy").budget(tokens::Spec { max: 1_000, ..tokens::Spec::default() }).build()?;
+    /// assert_eq!(busy.snapshot().retries.level, 1_000.0);
+    /// # Ok::<_, quell::Invalid>(())
+    /// ```
     pub fn budget(mut self, budget: impl Into<budget::Spec>) -> Self {
         self.spec.budget = budget.into();
         self
@@ -126,7 +134,18 @@ impl Builder {
         self
     }
 
-    /// A second attempt beside one that takes unusually long; none unless said.
+    /// A second attempt beside one that takes unusually long; none unless said. It needs a call that may be repeated, is
+    /// paid for like a retry and stays away while the upstream is in trouble: see [`hedge`](quell_core::hedge).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use quell::{Quell, core::hedge::Hedge};
+    ///
+    /// let slower_than_most = Hedge::new(0.95, Duration::from_millis(10))?;
+    /// let prices = Quell::upstream("prices").idempotent().hedge(slower_than_most).build()?;
+    /// # let _ = prices;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn hedge(mut self, hedge: Hedge) -> Self {
         self.policy.hedge = Some(hedge);
         self
@@ -146,6 +165,17 @@ impl Builder {
 
     /// Every control decides and counts, and changes nothing: to see for a day what it would have refused. See
     /// [`Snapshot::would_refuse`](quell_core::Snapshot::would_refuse).
+    ///
+    /// ```
+    /// use quell::{Clock, Limit, Quell};
+    ///
+    /// let stock = Quell::upstream("stock").in_flight(Limit::Fixed(1)).report_only().clock(Clock::manual()).build()?;
+    /// let count = || stock.call_blocking(|_| Ok::<_, String>(7)).wait();
+    /// let nested = stock.call_blocking(|_| Ok::<_, String>(count().unwrap())).wait();
+    /// assert_eq!(nested.unwrap(), 7); // two at once: one too many, and let through all the same
+    /// assert_eq!(stock.snapshot().would_refuse.in_flight, 1);
+    /// # Ok::<_, quell::Invalid>(())
+    /// ```
     pub fn report_only(mut self) -> Self {
         self.spec.modes = Modes::REPORT;
         self.spec.breaker.mode = Mode::Report.into();

@@ -102,12 +102,31 @@ impl<'a, F, T, E> Prepared<'a, F, T, E> {
 
     /// The key that [`Attempt::key`] gives, instead of one made for this call: an order's number, say, so that a repeated
     /// order is recognised after a restart too.
+    ///
+    /// ```
+    /// use quell::{Clock, Quell};
+    ///
+    /// let orders = Quell::upstream("orders").clock(Clock::manual()).build()?;
+    /// let call = orders.call_blocking(|attempt| Ok::<_, String>(attempt.key().to_owned()));
+    /// assert_eq!(call.key("order-7").wait().unwrap(), "order-7");
+    /// # Ok::<_, quell::Invalid>(())
+    /// ```
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Key::given(key.into());
         self
     }
 
     /// Nobody waits longer than this. It can only shorten the policy's timeout.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use quell::{Clock, Quell};
+    ///
+    /// let stock = Quell::upstream("stock").clock(Clock::manual()).build()?;
+    /// let call = stock.call_blocking(|attempt| Ok::<_, String>(attempt.timeout()));
+    /// assert_eq!(call.deadline(Duration::from_secs(2)).wait().unwrap(), Duration::from_secs(2));
+    /// # Ok::<_, quell::Invalid>(())
+    /// ```
     pub fn deadline(mut self, within: Duration) -> Self {
         self.deadline = Some(within);
         self
@@ -120,6 +139,16 @@ impl<'a, F, T, E> Prepared<'a, F, T, E> {
     }
 
     /// Says whether a failure is worth another attempt; what it means to breaker and budget stays as it was.
+    ///
+    /// ```
+    /// use quell::{Clock, Quell};
+    ///
+    /// let stock = Quell::upstream("stock").idempotent().clock(Clock::manual()).build()?;
+    /// let call = stock.call_blocking(|_| Err::<(), _>("no such pen"));
+    /// let error = call.retry_if(|result| *result != Err("no such pen")).wait().unwrap_err();
+    /// assert_eq!(error.attempts(), 1);
+    /// # Ok::<_, quell::Invalid>(())
+    /// ```
     pub fn retry_if(mut self, retry_if: impl FnMut(&Result<T, E>) -> bool + Send + 'a) -> Self {
         self.options.retry_if = Some(Box::new(retry_if));
         self
@@ -147,6 +176,20 @@ impl<'a, F, T, E> Prepared<'a, F, T, E> {
 
     /// Stands in for the reply if the upstream is in trouble or has too much to do: see
     /// [`Reason::allows_fallback`](quell_core::Reason::allows_fallback). Budget, breaker and observers see the failure.
+    ///
+    /// ```
+    /// use quell::{Clock, Quell, Reason};
+    ///
+    /// let prices = Quell::upstream("prices").idempotent().clock(Clock::manual()).build()?;
+    /// let answer = prices
+    ///     .call_blocking(|_| Err::<u32, _>("connection reset"))
+    ///     .fallback(|_| 42) // yesterday's
+    ///     .wait_counted()
+    ///     .unwrap();
+    /// assert_eq!((answer.value, answer.attempts), (42, 3));
+    /// assert_eq!(answer.reason, Some(Reason::AttemptsSpent));
+    /// # Ok::<_, quell::Invalid>(())
+    /// ```
     pub fn fallback(mut self, fallback: impl FnMut(&CallError<T, E>) -> T + Send + 'a) -> Self {
         self.options.fallback = Some(Box::new(fallback));
         self

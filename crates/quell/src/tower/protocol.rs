@@ -11,7 +11,51 @@ use crate::{Clock, Rules, run::Try};
 
 /// The way out: how a request of this kind is sent more than once.
 ///
-/// [`Plain`](super::Plain), [`Once`](super::Once) and [`Http`](super::Http) are what most services need.
+/// [`Plain`](super::Plain), [`Once`](super::Once) and [`Http`](super::Http) are what most services need. A protocol of
+/// one's own can say which of its requests may be repeated:
+///
+/// ```
+/// use std::future::{Ready, ready};
+/// use quell::{Clock, Failure, Fault, Outcome, Quell, Rules, core::Time, run::Try};
+/// use quell::tower::{Inbound, Outbound, QuellLayer};
+/// use tower::{Layer as _, ServiceExt as _, service_fn};
+///
+/// #[derive(Clone, Copy)]
+/// enum Command { Get, Add }
+///
+/// #[derive(Clone)]
+/// struct Cache;
+///
+/// impl Outbound<Command> for Cache {
+///     type Source = Command;
+///     type Outgoing = Command;
+///     fn source(&self, command: Command, _: &Rules) -> Command { command }
+///     fn next(&self, command: &mut Command, _: &Try, _: bool) -> Option<Command> { Some(*command) }
+///     fn is_repeatable(&self, command: &Command) -> bool { matches!(command, Command::Get) }
+///     fn is_replayable(&self, _: &Command) -> bool { true }
+/// }
+///
+/// impl Inbound<u32, String> for Cache {
+///     type Answer = u32;
+///     type Keeping = Ready<Result<Result<u32, String>, Result<u32, String>>>;
+///     fn answer(&self, reply: u32) -> u32 { reply }
+///     fn classify(&self, result: &Result<u32, String>, _: &Clock, _: &Rules) -> Outcome {
+///         if result.is_ok() { Outcome::Success } else { Outcome::Failed(Failure::of(Fault::Server)) }
+///     }
+///     fn keep(&self, result: Result<u32, String>, _: &Clock, _: Time) -> Self::Keeping { ready(Ok(result)) }
+/// }
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+/// # runtime.block_on(async {
+/// let quell = Quell::upstream("cache").clock(Clock::tokio()).build()?;
+/// let down = service_fn(async |_: Command| Err::<u32, _>("connection reset".to_owned()));
+/// let cache = QuellLayer::with(quell, Cache).layer(down);
+/// assert_eq!(cache.clone().oneshot(Command::Get).await.unwrap_err().attempts(), 3);
+/// assert_eq!(cache.oneshot(Command::Add).await.unwrap_err().attempts(), 1); // it may have been added
+/// # Ok::<_, quell::Invalid>(())
+/// # }).unwrap();
+/// # Ok::<_, std::io::Error>(())
+/// ```
 pub trait Outbound<Req>: Clone {
     /// A call's request, from which every attempt takes its own.
     type Source;
@@ -43,7 +87,7 @@ pub trait Outbound<Req>: Clone {
     }
 }
 
-/// The way back: what a reply of this kind means, and how it is kept while a call sleeps.
+/// The way back: what a reply of this kind means, and how it is kept while a call sleeps. [`Outbound`] has an example of both.
 pub trait Inbound<Res, Err>: Clone {
     /// What the caller gets for a reply of the service below.
     type Answer;
