@@ -23,9 +23,9 @@ use hyper_util::{
 use quell::{
     Builder, Delivery, Quell, Reason,
     core::backoff,
-    http::{LONGEST_KEPT, Pool, ReplayBody},
+    http::{LONGEST_KEPT, Pool, ReplayBody, ReplyBody},
     observe::{Event, Observe},
-    tower::{Ended, Http, QuellLayer, QuellService},
+    tower::{Ended, Http, QuellLayer, QuellService, Refused},
 };
 use tower::{Layer as _, ServiceExt as _};
 use wire::{BUSY, CLOSE, FINE, HANG, SOON, Server};
@@ -275,4 +275,29 @@ async fn a_body_that_breaks_off_is_not_the_upstreams_fault() {
     let error = service.oneshot(put).await.unwrap_err();
     assert_eq!((error.attempts(), error.reason()), (1, Reason::ClientGone));
     assert_eq!(quell.snapshot().breaker, quell::core::breaker::State::Closed);
+}
+
+/// X12.
+#[tokio::test]
+async fn a_fallback_stands_in_for_failed_replies_and_refusals_and_the_breaker_still_opens() {
+    let server = Server::start(&[BUSY]).await;
+    let breaker = quell::core::breaker::Spec { min_calls: 2, ..Default::default() };
+    let quell = quick().attempts(2).breaker(breaker).build().unwrap();
+    let client: Hyper = Client::builder(TokioExecutor::new()).build_http();
+    let none = |_: &Refused| Response::new(ReplyBody::own("[]"));
+    let service = QuellLayer::with(quell.clone(), Http::new()).fallback(none).layer(client);
+    for attempts in [2, 0] {
+        let get = request("GET", server.address, short(""));
+        let reply = service.clone().oneshot(get).await.unwrap();
+        assert_eq!((reply.status().as_u16(), ended(&reply).attempts), (200, attempts));
+        assert_eq!(text(reply).await, "[]");
+    }
+    assert_eq!(quell.snapshot().breaker, quell::core::breaker::State::Open);
+    // What is the caller's own fault stays so.
+    let missing = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let server = Server::start(&[missing]).await;
+    let client: Hyper = Client::builder(TokioExecutor::new()).build_http();
+    let layer = QuellLayer::with(quick().build().unwrap(), Http::new()).fallback(none);
+    let reply = layer.layer(client).oneshot(request("GET", server.address, short(""))).await;
+    assert_eq!(reply.unwrap().status(), 404);
 }

@@ -59,10 +59,20 @@ impl<B: Body> ReplyBody<B> {
         Self { ahead: None, rest: Some(body) }
     }
 
-    /// A body of our own, for a reply that no upstream gave.
-    pub(crate) fn own(bytes: Bytes) -> Self {
+    /// A body of one's own, for a reply that no upstream gave.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// use http_body_util::{BodyExt, Empty};
+    /// use quell::http::ReplyBody;
+    ///
+    /// let none = ReplyBody::<Empty<bytes::Bytes>>::own("[]");
+    /// assert_eq!(none.collect().await.unwrap().to_bytes(), "[]");
+    /// # });
+    /// ```
+    pub fn own(bytes: impl Into<Bytes>) -> Self {
         let mut kept = Kept::new(Pool::global());
-        kept.push(&Frame::data(bytes)); // a short one, which is kept even where the pool is full
+        kept.push(&Frame::data(bytes.into())); // kept even where the pool is full
         Self { ahead: Some(Box::new(Ahead { kept, at: 0, broken: None })), rest: None }
     }
 

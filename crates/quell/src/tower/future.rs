@@ -84,6 +84,13 @@ where
     let ended = Ended { attempts, reason, elapsed };
     let reason = reason.unwrap_or(Reason::NotRetryable);
     let retry_in = retry_at.map(|at| at.since(calls.clock().now()));
+    let refused = Refused { reason, attempts, retry_in };
+    if ended.reason.is_some_and(Reason::allows_fallback)
+        && let Some(mut stand_in) = calls.protocol.stand_in(&refused)
+    {
+        calls.protocol.mark(&mut stand_in, ended);
+        return Ok(stand_in);
+    }
     let reply = match end {
         End::Reply(reply) | End::Kept(reply) => reply,
         End::TimedOut { earlier } | End::Refused { earlier } => earlier.flatten(),
@@ -95,7 +102,7 @@ where
         }
         Some(Err(error)) => Cause::Error(error),
         None => {
-            if let Some(own) = calls.protocol.refuse(&Refused { reason, attempts, retry_in }) {
+            if let Some(own) = calls.protocol.refuse(&refused) {
                 return Ok(own);
             }
             if attempts > 0 { Cause::TimedOut } else { Cause::Refused }

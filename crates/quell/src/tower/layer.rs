@@ -9,9 +9,10 @@ use quell_core::credit::{Credit, Role};
 
 use super::{
     calls::Calls,
+    fallback::Fallback,
     future::ResponseFuture,
     plain::Plain,
-    protocol::{Inbound, Outbound},
+    protocol::{Inbound, Outbound, Refused},
 };
 use crate::{Owned, Quell, error::CallError, quell::Latest, run::Drive, upstream::Guard};
 
@@ -33,6 +34,31 @@ impl<P> QuellLayer<P> {
     /// For requests of this protocol.
     pub fn with(quell: Quell, protocol: P) -> Self {
         Self { quell, protocol }
+    }
+
+    /// A reply that stands in if the upstream is in trouble or has too much to do: instead of an error, and instead of a
+    /// last reply that counts as a failure. Which reasons that are says
+    /// [`Reason::allows_fallback`](quell_core::Reason::allows_fallback). Budget, breaker and observers see the failure.
+    ///
+    /// ```
+    /// use quell::{Clock, Quell, tower::QuellLayer};
+    /// use tower::{Layer as _, ServiceExt as _, service_fn};
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+    /// # runtime.block_on(async {
+    /// let prices = Quell::upstream("prices").idempotent().clock(Clock::tokio()).build()?;
+    /// let down = service_fn(|_: &str| async { Err::<u32, _>(std::io::Error::other("reset")) });
+    /// let service = QuellLayer::new(prices).fallback(|refused| refused.attempts).layer(down);
+    /// assert_eq!(service.oneshot("pens").await?, 3); // a yesterday's price, in earnest
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// # Ok::<_, std::io::Error>(())
+    /// ```
+    pub fn fallback<F, A>(self, stand_in: F) -> QuellLayer<Fallback<P, F>>
+    where
+        F: Fn(&Refused) -> A + Clone,
+    {
+        QuellLayer { quell: self.quell, protocol: Fallback::new(self.protocol, stand_in) }
     }
 }
 

@@ -35,6 +35,7 @@
 //! Experts who want one policy and nothing else find it in [`single`].
 
 mod calls;
+mod fallback;
 mod future;
 mod http;
 mod layer;
@@ -42,6 +43,7 @@ mod plain;
 mod protocol;
 pub mod single;
 
+pub use fallback::Fallback;
 pub use future::ResponseFuture;
 pub use http::{BoxedChain, Chain, Deliveries, Http, KeepReply, Source};
 pub use layer::{QuellLayer, QuellService};

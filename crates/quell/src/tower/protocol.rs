@@ -116,6 +116,13 @@ pub trait Inbound<Res, Err>: Clone {
         let _ = (answer, ended);
     }
 
+    /// A reply that stands in for a failure, where the reason [allows](Reason::allows_fallback) one: in place of a reply
+    /// that counts as a failure, too.
+    fn stand_in(&self, refused: &Refused) -> Option<Self::Answer> {
+        let _ = refused;
+        None
+    }
+
     /// A reply of our own where there is none to give, for protocols in which a refusal is a reply; otherwise the call
     /// ends in an error.
     fn refuse(&self, refused: &Refused) -> Option<Self::Answer> {
@@ -136,12 +143,12 @@ pub struct Ended {
     pub elapsed: Duration,
 }
 
-/// A call without a reply to give.
+/// A call without a reply to give, or without a good one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused {
     /// Why there was no (further) attempt.
     pub reason: Reason,
-    /// How many attempts were made, all without a reply.
+    /// How many attempts were made.
     pub attempts: u32,
     /// When it may make sense to come back.
     pub retry_in: Option<Duration>,
