@@ -1,5 +1,7 @@
 //! Drive: the loop as a future with a name, so that a service can say what its calls are made of.
 
+mod news;
+
 use std::{
     future::Future,
     pin::Pin,
@@ -13,7 +15,7 @@ use quell_core::{Answer, Failure, Fault, Finish, Input, Outcome, Reason, Send, S
 use super::{Done, End, Failed, Sender, Try, Waits};
 use crate::{
     clock::Timer,
-    observe::{Event, Next, Tried},
+    observe::Next,
     upstream::{Guard, Terms, Upstream},
 };
 
@@ -348,44 +350,8 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
         }
     }
 
-    #[inline(always)]
-    fn tell(
-        &mut self,
-        this: &Try,
-        slot: u8,
-        outcome: Outcome,
-        reply: Option<&S::Reply>,
-        next: Next,
-    ) {
-        // Made twice, for almost nobody looks: most senders do not, nor is there always an observer.
-        let tried = self.tried(this, slot, outcome, next);
-        self.sender.tried(&tried, reply);
-        if self.guard.upstream().is_observed() {
-            let tried = self.tried(this, slot, outcome, next);
-            self.guard.upstream().tell(&Event::Tried(&tried));
-        }
-    }
-
     fn is_open(&self) -> bool {
         self.tries.iter().any(Option::is_some)
-    }
-
-    /// Tells observers of the attempts that nobody waits for any more: the caller left, or another one was faster.
-    #[cold]
-    fn leave(&mut self, reason: Option<Reason>) {
-        for slot in 0..2 {
-            if let Some(left) = self.tries[usize::from(slot)].take() {
-                let tried = self.tried(&left, slot, Outcome::Abandoned, Next::Stop(reason));
-                self.guard.upstream().tell(&Event::Tried(&tried));
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn tried(&self, this: &Try, slot: u8, outcome: Outcome, next: Next) -> Tried {
-        let Try { number: attempt, endpoint, queued, started, .. } = *this;
-        let (hedge, ended) = (slot > 0, self.guard.now());
-        Tried { attempt, hedge, endpoint, queued, started, ended, outcome, next }
     }
 
     /// Begins to keep the reply while the call sleeps, if there is one worth it.
