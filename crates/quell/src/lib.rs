@@ -23,8 +23,9 @@
 //!
 //! Start with [`Quell`]. Services of tower, hyper's client included, take one [layer](tower); with features there are a
 //! `reqwest` client, a layer for `tonic` clients, layers for `axum` servers, handles from a `config` file that is followed
-//! while the process runs, observers for `tracing` and `metrics`, and a kit for one's own `test`s. Whoever builds a host of their own, such as a proxy, starts with [`run`] and [`upstream`].
-//! The decisions are in [`core`], which does nothing but decide.
+//! while the process runs, observers for `tracing` and `metrics`, and a kit for one's own `test`s. Whoever builds a host of
+//! their own, such as a proxy, starts with [`run`] and [`upstream`]. The decisions are in [`core`], which does nothing but
+//! decide.
 //!
 //! Async calls need a tokio runtime with its timer; [`Quell::call_blocking`] needs none.
 
