@@ -137,6 +137,15 @@ impl Failure {
 }
 
 impl Outcome {
+    /// How long the upstream asks to be left alone.
+    pub const fn hint(&self) -> Option<Duration> {
+        match self {
+            Self::Failed(failure) => failure.hint,
+            Self::Defer { after } => Some(*after),
+            Self::Success | Self::Abandoned => None,
+        }
+    }
+
     /// The upstream did its work: success, or a refusal that is the request's own fault.
     pub const fn is_served(&self) -> bool {
         match self {

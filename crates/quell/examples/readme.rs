@@ -24,9 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Quell::upstream("payments").attempts(3).timeout(Duration::from_secs(4)).build()?;
     let receipt = payments
         .call(|attempt| client.post(url).header("idempotency-key", attempt.key()).send())
-        .on_retry(
-            |r| tracing::warn!(attempt = r.attempt, delay = ?r.delay, error = %r.error, "retrying"),
-        )
+        .on_retry(|r| tracing::warn!(attempt = r.attempt, delay = ?r.delay, "retrying"))
         .await?;
     // Err keeps operation, attempts, elapsed, the last cause and the reason it stopped
 

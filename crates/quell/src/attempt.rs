@@ -33,7 +33,7 @@ use std::{
 
 use quell_core::credit::Retries;
 
-use crate::key::idempotency_key;
+use crate::{context::Context, key::idempotency_key};
 
 /// One attempt, handed to the closure that makes it.
 ///
@@ -54,7 +54,7 @@ use crate::key::idempotency_key;
 pub struct Attempt {
     pub(crate) number: u32,
     pub(crate) timeout: Duration,
-    pub(crate) credit: Option<Retries>,
+    pub(crate) credit: Retries,
     pub(crate) key: Key,
 }
 
@@ -66,13 +66,20 @@ pub(crate) struct Key(Arc<Once>);
 struct Once {
     key: OnceLock<String>,
     read: AtomicBool,
+    /// On whose behalf the call is made.
+    context: Option<Context>,
 }
 
 impl Key {
+    /// One that follows from the request on whose behalf the call is made, if there is one.
+    pub(crate) fn here() -> Self {
+        Self(Arc::new(Once { context: Context::current(), ..Once::default() }))
+    }
+
     /// One that somebody else has chosen.
     pub(crate) fn given(key: impl Into<String>) -> Self {
         let key = OnceLock::from(key.into());
-        Self(Arc::new(Once { key, read: AtomicBool::new(false) }))
+        Self(Arc::new(Once { key, ..Once::default() }))
     }
 
     pub(crate) fn was_read(&self) -> bool {
@@ -81,7 +88,8 @@ impl Key {
 
     fn read(&self) -> &str {
         self.0.read.store(true, Ordering::Release);
-        self.0.key.get_or_init(idempotency_key)
+        let brought = || self.0.context.as_ref().and_then(Context::next_key);
+        self.0.key.get_or_init(|| brought().unwrap_or_else(idempotency_key))
     }
 }
 
@@ -91,8 +99,9 @@ impl Attempt {
         self.number
     }
 
-    /// A random key of 32 hexadecimal digits, the same on every attempt of this call and on no other call; or the one
-    /// that the call was [given](crate::Prepared::key). Send it as `idempotency-key`. Reading it is a promise that the
+    /// A key, the same on every attempt of this call and on no other call: 32 random hexadecimal digits, the one that the
+    /// call was [given](crate::Prepared::key), or one that [follows](crate::context::Context::key) from the key of the
+    /// request on whose behalf the call is made. Send it as `idempotency-key`. Reading it is a promise that the
     /// upstream will honour it, and makes the call repeatable.
     pub fn key(&self) -> &str {
         self.key.read()
@@ -103,9 +112,9 @@ impl Attempt {
         self.timeout
     }
 
-    /// How many retries those below may make for this request; `None` if it is not part of a chain. Send it as
-    /// `quell-retry-credit`.
-    pub fn credit(&self) -> Option<u16> {
-        self.credit.map(Retries::get)
+    /// How many retries those below may make for this request. Send it as `quell-retry-credit`: it keeps the retries of a
+    /// chain a sum. Where the request is not part of one, a chain begins here.
+    pub fn credit(&self) -> u16 {
+        self.credit.get()
     }
 }

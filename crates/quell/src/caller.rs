@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use quell_core::{Outcome, Reason, Time};
+use quell_core::{Outcome, Reason, Time, credit::Retries};
 
 use crate::{
     Clock, Owned, Rules,
@@ -178,7 +178,7 @@ impl<'a, F, T, E> Caller<'a, F, T, E> {
             attempts,
             elapsed,
             reason: reason.unwrap_or(Reason::NotRetryable),
-            retry_in: retry_at.map(|at| at.since(now)),
+            retry_in: retry_at.map(|at| at.since(now)).or(outcome.hint()),
             cause,
         });
         self.denied(&error);
@@ -234,8 +234,11 @@ where
 
     fn send(&mut self, attempt: &Try) -> Fut {
         let (number, timeout) = (attempt.number, attempt.timeout());
+        // Where nobody handed us a credit, the chain begins here. What became of the first loan no closure tells.
+        let begins = if number == 1 { self.rules.policy.attempts() - 1 } else { 0 };
+        let credit = attempt.credit.unwrap_or(Retries::new(begins));
         let key = self.key.clone();
-        (self.attempt)(Attempt { number, timeout, credit: attempt.credit, key })
+        (self.attempt)(Attempt { number, timeout, credit, key })
     }
 
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {
@@ -246,7 +249,7 @@ where
         if let (Some(retry_if), Outcome::Failed(failure)) =
             (&mut self.options.retry_if, &mut outcome)
         {
-            failure.retryable = retry_if(reply);
+            failure.retryable = retry_if(reply) && !failure.told_not_to;
         }
         outcome
     }

@@ -53,8 +53,6 @@ use crate::{
     sync::Mutex,
 };
 
-/// Less time than this is this: zero would be a deadline that passed before anybody could refuse in peace.
-const SHORTEST: Duration = Duration::from_millis(1);
 /// More time than this is this: nobody waits for longer.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -88,6 +86,8 @@ struct Ledger {
     extra: u32,
     /// The least that came back from any.
     least: Option<Retries>,
+    /// Calls that were given a key.
+    keyed: u32,
 }
 
 impl Context {
@@ -102,9 +102,9 @@ impl Context {
     ///
     /// `trusted` says whether it comes from a hop of ours. A stranger's credit may lower what we would do on our own, and
     /// nothing else; so may anybody's deadline. Credit that cannot be read allows nothing. A deadline that cannot be read
-    /// was not said, and one that can is taken as a millisecond at least and a day at most.
+    /// was not said, and one that can is a day at most; nothing left means that the caller has gone.
     pub fn from_headers(headers: &HeaderMap, clock: &Clock, trusted: bool) -> Self {
-        let deadline = told_time(headers).map(|left| clock.now() + left.clamp(SHORTEST, LONGEST));
+        let deadline = told_time(headers).map(|left| clock.now() + left.min(LONGEST));
         let values = |name| headers.get_all(name).into_iter().map(HeaderValue::as_bytes);
         let told = values(CREDIT).map(Retries::read);
         let forwarded = values(BAGGAGE).filter_map(Retries::in_baggage);
@@ -171,11 +171,20 @@ impl Context {
         Some(if trusted { Received::trusted(retries) } else { Received::stranger(retries) })
     }
 
-    /// The key by which the caller's request is known again. Calls made here that need one and have none carry it
-    /// unchanged, so that a repeated request repeats none of them. It names *that* request: a handler that asks the same
-    /// path twice gives each of these calls a key of its own.
+    /// The key by which the caller's request is known again. Calls made here that need a key and have none get one that
+    /// follows from it: the first the key itself, unchanged, the next ones `…-2`, `…-3` and so on. So a request that is
+    /// repeated repeats none of them, as long as its handler makes its calls in the same order; those made at once, or in an
+    /// order that changes, should be given keys of their own.
     pub fn key(&self) -> Option<&HeaderValue> {
         self.0.key.as_ref()
+    }
+
+    /// The key of the next call made here that needs one.
+    pub(crate) fn next_key(&self) -> Option<String> {
+        let key = self.0.key.as_ref()?.to_str().ok()?;
+        let mut ledger = self.0.ledger.lock();
+        ledger.keyed += 1;
+        Some(if ledger.keyed == 1 { key.to_owned() } else { format!("{key}-{}", ledger.keyed) })
     }
 
     /// On whose behalf all this is.
@@ -196,7 +205,7 @@ impl Context {
     /// among them, and what of the credit is provably left (`quell-retry-credit`). That is the least that came back from
     /// any call, and nothing where no credit came with the request.
     pub fn answer(&self) -> (Sends, Retries) {
-        let Ledger { extra, least } = *self.0.ledger.lock();
+        let Ledger { extra, least, .. } = *self.0.ledger.lock();
         let given = self.0.credit.map_or(Retries::default(), |credit| credit.retries);
         let left = least.map_or(given, |least| least.min(given));
         (Sends::new(extra.saturating_add(1)), left)

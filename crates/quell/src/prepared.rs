@@ -12,7 +12,6 @@ use crate::{
     Quell,
     attempt::{Attempt, Key},
     caller::{Answer, Caller, Denied, Options, Retry},
-    context::Context,
     error::CallError,
     quell::Owned,
     run::{drive, drive_blocking},
@@ -75,15 +74,7 @@ pub struct Prepared<'a, F, T, E> {
 
 impl<'a, F, T: 'static, E: 'static> Prepared<'a, F, T, E> {
     pub(crate) fn new(quell: &'a Quell, attempt: F) -> Self {
-        let brought =
-            Context::current().and_then(|context| context.key()?.to_str().ok().map(Key::given));
-        Self {
-            quell,
-            attempt,
-            key: brought.unwrap_or_default(),
-            deadline: None,
-            options: Options::new(),
-        }
+        Self { quell, attempt, key: Key::here(), deadline: None, options: Options::new() }
     }
 }
 

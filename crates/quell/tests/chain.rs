@@ -172,3 +172,21 @@ async fn without_credit_left_a_closure_is_not_repeated_and_its_context_hears_wha
     free.scope(call.into_future()).await.unwrap_err();
     assert_eq!(free.answer().0.get(), 3, "two more than the one that was asked for");
 }
+
+/// H5: two calls made for one request are two, and each is the same again when the request is.
+#[test]
+fn each_call_made_for_a_request_has_a_key_of_its_own_that_follows_from_the_requests() {
+    let quell = Quell::upstream("ledger").clock(Clock::manual()).build().unwrap();
+    let keys = || {
+        let mut headers = axum::http::HeaderMap::new();
+        headers.insert("idempotency-key", "order-17".parse().unwrap());
+        let context = Context::from_headers(&headers, &Clock::manual(), false);
+        context.enter(|| {
+            let key = || quell.call_blocking(|attempt| Ok::<_, String>(attempt.key().to_owned()));
+            quell.call_blocking(|_| Ok::<_, String>(())).wait().unwrap(); // needs none
+            [key().wait().unwrap(), key().wait().unwrap(), key().key("own").wait().unwrap()]
+        })
+    };
+    assert_eq!(keys(), ["order-17", "order-17-2", "own"]);
+    assert_eq!(keys(), keys());
+}

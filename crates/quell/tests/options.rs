@@ -159,3 +159,37 @@ fn report_only_counts_what_it_would_have_refused_and_refuses_nothing() {
     let would = quell.snapshot().would_refuse;
     assert!(would.budget > 0 && would.rate_limit > 0, "{would:?}");
 }
+
+#[test]
+fn retry_if_does_not_overrule_an_upstream_that_says_no() {
+    let quell = upstream().build().unwrap();
+    let told = Outcome::Failed(Failure::of(Fault::Server).with_code(503).forbidden());
+    let call = quell.call_blocking(|_| Ok::<_, String>(503)).classify(move |_| told);
+    let error = call.retry_if(|_| true).wait().unwrap_err();
+    assert_eq!((error.attempts(), error.reason()), (1, Reason::ToldNotTo));
+}
+
+#[test]
+fn a_hint_that_is_too_long_for_us_is_passed_on_to_our_caller() {
+    let quell = upstream().build().unwrap();
+    let busy = Failure::of(Fault::Overload).with_code(429).with_hint(120 * SECOND);
+    let call = quell.call_blocking(|_| Ok::<_, String>(429));
+    let error = call.classify(move |_| Outcome::Failed(busy)).wait().unwrap_err();
+    assert_eq!((error.reason(), error.retry_in()), (Reason::HintTooLong, Some(120 * SECOND)));
+    let reply = error.to_response();
+    assert_eq!(reply.status(), 429);
+    assert_eq!(reply.headers()["retry-after"], "120");
+    assert_eq!(reply.headers()["quell-retry"], "after=120");
+}
+
+#[test]
+fn a_chain_begins_where_nobody_handed_a_credit_on() {
+    let quell = upstream().build().unwrap();
+    let mut credits = Vec::new();
+    let call = quell.call_blocking(|attempt| {
+        credits.push(attempt.credit());
+        Err::<(), _>("no")
+    });
+    call.wait().unwrap_err();
+    assert_eq!(credits, [2, 0, 0], "what the first did with its two nobody told");
+}

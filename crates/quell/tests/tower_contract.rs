@@ -285,7 +285,7 @@ impl Outbound<i64> for KeptForEver {
         request
     }
 
-    fn next(&self, source: &mut i64, _: &Try, _: bool) -> Option<i64> {
+    fn next(&self, source: &mut i64, _: &Try) -> Option<i64> {
         Some(*source)
     }
 
@@ -445,4 +445,53 @@ fn a_call_that_is_answered_at_once_needs_no_runtime() {
     let mut cx = Context::from_waker(Waker::noop());
     assert!(matches!(Service::<u64>::poll_ready(&mut service, &mut cx), Poll::Ready(Ok(()))));
     assert!(matches!(look(&mut Box::pin(service.call(7))), Poll::Ready(Ok(7))));
+}
+
+/// An attempt that asks to come back later is made again, even where there is only one.
+#[tokio::test(start_paused = true)]
+async fn a_deferred_attempt_is_made_again_even_if_it_was_the_last() {
+    let quell = Quell::upstream("u").clock(Clock::tokio()).attempts(1).build().unwrap();
+    let asked = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let count = Arc::clone(&asked);
+    let later = tower::service_fn(move |_: ()| {
+        let asked = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        async move { Ok::<_, Infallible>(asked) }
+    });
+    let layer = QuellLayer::with(
+        quell,
+        Plain::by(|result: &Result<u32, Infallible>| match result {
+            Ok(0) => Outcome::Defer { after: SECOND },
+            _ => Outcome::Success,
+        }),
+    );
+    assert_eq!(layer.layer(later).oneshot(()).await.unwrap(), 1);
+}
+
+/// A service that cannot get ready for a retry was sent nothing, so even what must not be repeated is tried again.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_cannot_get_ready_was_sent_nothing() {
+    /// Not ready the second time it is asked.
+    #[derive(Clone)]
+    struct Moody(Arc<std::sync::atomic::AtomicU32>);
+    impl Service<()> for Moody {
+        type Response = &'static str;
+        type Error = &'static str;
+        type Future = Ready<Result<&'static str, &'static str>>;
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
+            let asked = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Poll::Ready(if asked == 1 { Err("not now") } else { Ok(()) })
+        }
+        fn call(&mut self, (): ()) -> Self::Future {
+            let first = self.0.load(std::sync::atomic::Ordering::Relaxed) == 1;
+            ready(if first { Err("refused") } else { Ok("fine") })
+        }
+    }
+    let quell = Quell::upstream("u").clock(Clock::tokio()).build().unwrap();
+    let never_sent = |result: &Result<&str, &str>| match result {
+        Err("refused") => Outcome::Failed(Failure::of(Fault::Connect)),
+        Err(_) => Outcome::Failed(Failure::of(Fault::Server)),
+        Ok(_) => Outcome::Success,
+    };
+    let service = QuellLayer::with(quell, Plain::by(never_sent)).layer(Moody(Arc::default()));
+    assert_eq!(service.oneshot(()).await.unwrap(), "fine");
 }

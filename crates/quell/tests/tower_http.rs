@@ -301,3 +301,75 @@ async fn a_fallback_stands_in_for_failed_replies_and_refusals_and_the_breaker_st
     let reply = layer.layer(client).oneshot(request("GET", server.address, short(""))).await;
     assert_eq!(reply.unwrap().status(), 404);
 }
+
+/// X4, P3: a body that is still on its way belongs to the attempt that reads it.
+#[tokio::test(start_paused = true)]
+async fn an_upload_under_way_is_not_hedged_and_a_whole_body_is() {
+    struct Slow(tokio::time::Interval, usize);
+    impl http_body::Body for Slow {
+        type Data = Bytes;
+        type Error = Infallible;
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            if self.1 == 0 {
+                return Poll::Ready(None);
+            }
+            std::task::ready!(self.0.poll_tick(cx));
+            self.1 -= 1;
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"x")))))
+        }
+    }
+    let seen = Arc::new(parking_lot::Mutex::new((0, 0)));
+    let heard = Arc::clone(&seen);
+    // Reads the whole body, and answers a second later.
+    let origin = tower::service_fn(move |request: Request<ReplayBody<Body>>| {
+        let seen = Arc::clone(&heard);
+        async move {
+            seen.lock().0 += 1;
+            let body = request.into_body().collect().await;
+            seen.lock().1 += usize::from(body.is_err());
+            tokio::time::sleep(Duration::from_millis(if body.is_ok() { 5 } else { 0 })).await;
+            body.map(|_| Response::new(short("")))
+        }
+    });
+    let hedge = quell::core::hedge::Hedge::new(0.5, Duration::from_millis(20)).unwrap();
+    let quell = quick().clock(quell::Clock::tokio()).hedge(hedge).build().unwrap();
+    let service = QuellLayer::with(quell.clone(), Http::boxed()).layer(origin);
+    let put = |body| service.clone().oneshot(request("PUT", ([127, 0, 0, 1], 80).into(), body));
+    for _ in 0..50 {
+        put(short("quick")).await.unwrap();
+    }
+    assert_eq!(*seen.lock(), (50, 0));
+    for _ in 0..10 {
+        let every = tokio::time::interval(Duration::from_millis(10));
+        put(Slow(every, 20).boxed()).await.unwrap();
+    }
+    assert_eq!(*seen.lock(), (60, 0), "each was sent once, and none was cut off");
+    assert_eq!(quell.snapshot().breaker, quell::core::breaker::State::Closed);
+}
+
+/// Nothing is kept of what could not be sent again anyway.
+#[tokio::test]
+async fn the_body_of_a_post_without_a_key_takes_no_memory() {
+    let pool = Pool::new(1 << 20);
+    let most = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let (watched, used) = (pool.clone(), Arc::clone(&most));
+    let origin = tower::service_fn(move |request: Request<ReplayBody<Body>>| {
+        let (pool, most) = (watched.clone(), Arc::clone(&used));
+        async move {
+            request.into_body().collect().await?;
+            most.fetch_max(pool.used(), std::sync::atomic::Ordering::Relaxed);
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(Response::new(short("")))
+        }
+    });
+    let layer = QuellLayer::with(quick().build().unwrap(), Http::boxed().pool(pool));
+    let service = layer.layer(origin);
+    let send =
+        |method| service.clone().oneshot(request(method, ([127, 0, 0, 1], 80).into(), stream(4)));
+    send("POST").await.unwrap();
+    assert_eq!(most.load(std::sync::atomic::Ordering::Relaxed), 0);
+    send("PUT").await.unwrap();
+    assert_eq!(most.load(std::sync::atomic::Ordering::Relaxed), 4 * 1_024);
+}

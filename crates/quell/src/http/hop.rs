@@ -8,9 +8,9 @@ use crate::{Rules, context::Context, key::idempotency_key, run::Try};
 
 /// The key of a request that has none and needs one: that of the request on whose behalf it is made, or a new one.
 pub(crate) fn key(rules: &Rules) -> Option<HeaderValue> {
-    let brought = Context::current().and_then(|context| context.key().cloned());
-    let made = || rules.make_keys.then(|| HeaderValue::try_from(idempotency_key()).ok())?;
-    brought.or_else(made)
+    let brought = Context::current().and_then(|context| context.next_key());
+    let key = brought.or_else(|| rules.make_keys.then(idempotency_key))?;
+    HeaderValue::try_from(key).ok()
 }
 
 /// What an attempt carries: its number, the time it has and the chain's credit.

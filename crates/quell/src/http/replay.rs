@@ -129,6 +129,11 @@ impl<B: Body> Replay<B> {
         self.look(true, |stream| !stream.failed && (stream.kept.is_some() || !stream.begun))
     }
 
+    /// Whether all of it was read and kept, so that another attempt can have it without taking it from this one.
+    pub fn is_whole(&self) -> bool {
+        self.look(true, |stream| stream.rest.is_none() && stream.kept.is_some() && !stream.failed)
+    }
+
     /// Whether the body itself broke off: then the attempt's failure is the caller's and not the upstream's.
     pub fn has_failed(&self) -> bool {
         self.look(false, |stream| stream.failed)

@@ -66,8 +66,8 @@ impl Word {
             | RateLimited | NotBefore | Shed | KeyInFlight | StoreDown | PoolFull | Draining => {
                 Some(Self::After(wait.unwrap_or_default()))
             }
-            Interior | HintTooLong | Deadline | NotReplayable | RetriesOff | NoEndpoint
-            | ClientGone => None,
+            HintTooLong => wait.map(Self::After), // the upstream's own word, passed on
+            Interior | Deadline | NotReplayable | RetriesOff | NoEndpoint | ClientGone => None,
         }
     }
 
@@ -138,6 +138,24 @@ mod tests {
             headers.append(*name, value.parse().unwrap());
         }
         Word::read(&headers)
+    }
+
+    #[test]
+    fn whoever_may_not_be_asked_again_is_told_so_and_whoever_may_is_told_when() {
+        for reason in Reason::ALL {
+            let no = "budget_empty attempts_spent credit_spent told_not_to not_retryable not_safe key_missing \
+                      key_mismatch cost_ceiling unauthorized no_route";
+            let silent = "interior deadline not_replayable retries_off no_endpoint client_gone";
+            let among = |words: &str| words.split_whitespace().any(|word| word == reason.as_str());
+            let wait = Some(Duration::from_secs(7));
+            let expected = match () {
+                () if among(no) => Some(Word::No),
+                () if among(silent) => None,
+                () => Some(Word::After(Duration::from_secs(7))),
+            };
+            assert_eq!(Word::on(*reason, wait), expected, "{reason}");
+        }
+        assert_eq!(Word::on(Reason::HintTooLong, None), None);
     }
 
     #[test]

@@ -67,8 +67,7 @@ impl Reqwest {
 /// One call's request.
 #[derive(Debug)]
 pub struct Source {
-    /// `None` once the last attempt has taken it.
-    request: Option<Request>,
+    request: Request,
     /// A body that reqwest cannot clone. It stands apart, for of the request itself there is a copy for every attempt.
     stream: Option<Replay<Body>>,
     repeatable: bool,
@@ -92,12 +91,11 @@ impl Outbound<Request> for Reqwest {
         let keep = repeatable || rules.idempotent;
         let stream = body.map(|body| Replay::new(body, Pool::global(), keep));
         let by = Context::current().and_then(|context| context.deadline());
-        Source { request: Some(request), stream, repeatable, by }
+        Source { request, stream, repeatable, by }
     }
 
-    fn next(&self, source: &mut Source, attempt: &Try, last: bool) -> Option<Request> {
-        let mut request =
-            if last { source.request.take() } else { source.request.as_ref()?.try_clone() }?;
+    fn next(&self, source: &mut Source, attempt: &Try) -> Option<Request> {
+        let mut request = source.request.try_clone()?; // its body, if it has one, is bytes
         if let Some(stream) = &source.stream {
             *request.body_mut() = Some(Body::wrap(stream.open()));
         }
@@ -118,7 +116,11 @@ impl Outbound<Request> for Reqwest {
     }
 
     fn is_replayable(&self, source: &Source) -> bool {
-        source.request.is_some() && source.stream.as_ref().is_none_or(Replay::is_replayable)
+        source.stream.as_ref().is_none_or(Replay::is_replayable)
+    }
+
+    fn is_whole(&self, source: &Source) -> bool {
+        source.stream.as_ref().is_none_or(Replay::is_whole)
     }
 
     fn is_broken(&self, source: &Source) -> bool {

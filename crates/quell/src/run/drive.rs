@@ -274,7 +274,7 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
         ready!(self.timer.as_mut().poll_until(cx, clock, wake_at));
         Poll::Ready(match self.hedge_at.take() {
             Some(at) if at < until => {
-                self.ask_whether_repeatable();
+                self.ask_whether_repeatable(self.sender.is_whole());
                 self.guard.step(Input::HedgeDue)
             }
             _ => self.ended(slot, None, Outcome::Failed(Failure::of(Fault::Timeout))),
@@ -322,7 +322,7 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
     /// What the core has to know before it judges anything but a lone success.
     fn prepare(&mut self, slot: u8, outcome: &Outcome, reply: Option<&S::Reply>) {
         self.note_sent();
-        self.ask_whether_repeatable();
+        self.ask_whether_repeatable(self.sender.is_replayable());
         let attempt = self.tries[usize::from(slot)].map_or(0, |tried| tried.number);
         if *outcome != Outcome::Success
             && let Some(wait) = self.sender.wait(&Failed { attempt, outcome, reply })
@@ -331,8 +331,8 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
         }
     }
 
-    fn ask_whether_repeatable(&mut self) {
-        let (repeatable, replayable) = (self.sender.is_repeatable(), self.sender.is_replayable());
+    fn ask_whether_repeatable(&mut self, replayable: bool) {
+        let repeatable = self.sender.is_repeatable();
         self.guard.call().set_repeatable(repeatable);
         self.guard.call().set_replayable(replayable);
     }

@@ -122,6 +122,12 @@ pub trait Sender {
         true
     }
 
+    /// Whether a second attempt can be made beside the first, without taking anything from it; asked when the first takes
+    /// long.
+    fn is_whole(&self) -> bool {
+        self.is_replayable()
+    }
+
     /// What the reply told of the chain below: how many sends it took, and what credit it hands back.
     fn told(&self, reply: &Self::Reply) -> Option<(Sends, Retries)> {
         let _ = reply;
@@ -169,6 +175,10 @@ impl<S: Sender> Sender for &mut S {
 
     fn is_replayable(&self) -> bool {
         (**self).is_replayable()
+    }
+
+    fn is_whole(&self) -> bool {
+        (**self).is_whole()
     }
 
     fn told(&self, reply: &Self::Reply) -> Option<(Sends, Retries)> {

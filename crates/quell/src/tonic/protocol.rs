@@ -46,7 +46,7 @@ impl Default for Grpc {
 /// One call's request.
 #[derive(Debug)]
 pub struct Source {
-    parts: Option<request::Parts>,
+    parts: request::Parts,
     body: Replay<::tonic::body::Body>,
     repeatable: bool,
     /// When nobody waits any more, not even for the rest of the reply.
@@ -67,11 +67,11 @@ impl Outbound<Request<::tonic::body::Body>> for Grpc {
         let repeatable = rules.unsafe_methods.repeats(&parts.method, &parts.headers);
         let body = Replay::new(body, Pool::global(), repeatable || rules.idempotent);
         let by = Context::current().and_then(|context| context.deadline());
-        Source { parts: Some(parts), body, repeatable, by }
+        Source { parts, body, repeatable, by }
     }
 
-    fn next(&self, source: &mut Source, attempt: &Try, last: bool) -> Option<Self::Outgoing> {
-        let mut parts = if last { source.parts.take() } else { source.parts.clone() }?;
+    fn next(&self, source: &mut Source, attempt: &Try) -> Option<Self::Outgoing> {
+        let mut parts = source.parts.clone();
         if self.stamps {
             hop::stamp(&mut parts.headers, attempt);
         }
@@ -90,7 +90,11 @@ impl Outbound<Request<::tonic::body::Body>> for Grpc {
     }
 
     fn is_replayable(&self, source: &Source) -> bool {
-        source.parts.is_some() && source.body.is_replayable()
+        source.body.is_replayable()
+    }
+
+    fn is_whole(&self, source: &Source) -> bool {
+        source.body.is_whole()
     }
 
     fn is_broken(&self, source: &Source) -> bool {

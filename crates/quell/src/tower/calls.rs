@@ -60,28 +60,34 @@ pin_project! {
     }
 }
 
-/// What an attempt gives; `None` if there was nothing left to send.
-pub(super) type Reply<A, E> = Option<Result<A, E>>;
+/// What an attempt gives.
+pub(super) enum Reply<A, E> {
+    Came(Result<A, E>),
+    /// The service could not get ready, so nothing was sent.
+    Unready(E),
+    /// There was nothing left to send.
+    Nothing,
+}
 
 impl<S, Out> Future for Attempt<S, Out, S::Future>
 where
     S: Service<Out>,
 {
-    type Output = Option<Result<S::Response, S::Error>>;
+    type Output = Reply<S::Response, S::Error>;
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             let future = match self.as_mut().project() {
-                Making::Calling { future } => return future.poll(cx).map(Some),
-                Making::Nothing => return Poll::Ready(None),
+                Making::Calling { future } => return future.poll(cx).map(Reply::Came),
+                Making::Nothing => return Poll::Ready(Reply::Nothing),
                 Making::Readying { service, request } => {
                     if let Err(error) = ready!(service.poll_ready(cx)) {
-                        return Poll::Ready(Some(Err(error)));
+                        return Poll::Ready(Reply::Unready(error));
                     }
                     match request.take() {
                         Some(request) => service.call(request),
-                        None => return Poll::Ready(None), // cannot be: it is taken only here
+                        None => return Poll::Ready(Reply::Nothing), // cannot be: it is taken only here
                     }
                 }
             };
@@ -112,28 +118,36 @@ where
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let reply = ready!(this.attempt.poll(cx));
-        Poll::Ready(reply.map(|result| result.map(|reply| this.protocol.answer(reply))))
+        Poll::Ready(match ready!(this.attempt.poll(cx)) {
+            Reply::Came(result) => Reply::Came(result.map(|reply| this.protocol.answer(reply))),
+            Reply::Unready(error) => Reply::Unready(error),
+            Reply::Nothing => Reply::Nothing,
+        })
     }
 }
 
 pin_project! {
-    pub(super) struct Keeping<K> {
+    pub(super) struct Keeping<K, A, E> {
         #[pin]
         keeping: Option<K>,
+        // What needs no keeping.
+        as_it_is: Option<Reply<A, E>>,
     }
 }
 
-impl<K, A, E> Future for Keeping<K>
+impl<K, A, E> Future for Keeping<K, A, E>
 where
     K: Future<Output = Result<Result<A, E>, Result<A, E>>>,
 {
     type Output = Result<Reply<A, E>, Reply<A, E>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.project().keeping.as_pin_mut() {
-            Some(keeping) => keeping.poll(cx).map(|kept| kept.map(Some).map_err(Some)),
-            None => Poll::Ready(Err(None)),
+        let this = self.project();
+        match this.keeping.as_pin_mut() {
+            Some(keeping) => {
+                keeping.poll(cx).map(|kept| kept.map(Reply::Came).map_err(Reply::Came))
+            }
+            None => Poll::Ready(Ok(this.as_it_is.take().unwrap_or(Reply::Nothing))),
         }
     }
 }
@@ -146,13 +160,12 @@ where
     type Reply = Reply<P::Answer, S::Error>;
     type Kept = Self::Reply;
     type Attempt = Answering<S, P, P::Outgoing>;
-    type Keeping = Keeping<P::Keeping>;
+    type Keeping = Keeping<P::Keeping, P::Answer, S::Error>;
 
     #[inline]
     fn send(&mut self, attempt: &Try) -> Self::Attempt {
-        let last = attempt.number >= self.terms.rules.policy.attempts();
         let protocol = self.protocol.clone();
-        let attempt = match self.protocol.next(&mut self.source, attempt, last) {
+        let attempt = match self.protocol.next(&mut self.source, attempt) {
             None => Attempt::Nothing,
             Some(request) if std::mem::take(&mut self.ready) => {
                 Attempt::Calling { future: self.service.call(request) }
@@ -171,9 +184,10 @@ where
     #[inline]
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {
         match reply {
-            Some(Err(_)) if self.protocol.is_broken(&self.source) => Outcome::Abandoned,
-            Some(result) => self.protocol.classify(result, self.clock(), &self.terms.rules),
-            None => Outcome::Failed(Failure::of(Fault::Fatal)),
+            Reply::Came(Err(_)) if self.protocol.is_broken(&self.source) => Outcome::Abandoned,
+            Reply::Came(result) => self.protocol.classify(result, self.clock(), &self.terms.rules),
+            Reply::Unready(_) => Outcome::Failed(Failure::of(Fault::Connect)),
+            Reply::Nothing => Outcome::Failed(Failure::of(Fault::Fatal)),
         }
     }
 
@@ -185,16 +199,25 @@ where
         self.protocol.is_replayable(&self.source)
     }
 
+    fn is_whole(&self) -> bool {
+        self.protocol.is_whole(&self.source)
+    }
+
     #[inline]
     fn told(&self, reply: &Self::Reply) -> Option<(Sends, Retries)> {
         match reply {
-            Some(Ok(answer)) => self.protocol.told(answer),
+            Reply::Came(Ok(answer)) => self.protocol.told(answer),
             _ => None,
         }
     }
 
     fn keep(&mut self, reply: Self::Reply, _: &Outcome, by: Time) -> Self::Keeping {
-        let keeping = reply.map(|result| self.protocol.keep(result, self.clock(), by));
-        Keeping { keeping }
+        match reply {
+            Reply::Came(result) => {
+                let keeping = Some(self.protocol.keep(result, self.clock(), by));
+                Keeping { keeping, as_it_is: None }
+            }
+            other => Keeping { keeping: None, as_it_is: Some(other) },
+        }
     }
 }

@@ -37,8 +37,8 @@ impl<P: Outbound<Req>, F: Clone, Req> Outbound<Req> for Fallback<P, F> {
         self.protocol.source(request, rules)
     }
 
-    fn next(&self, source: &mut Self::Source, attempt: &Try, last: bool) -> Option<Self::Outgoing> {
-        self.protocol.next(source, attempt, last)
+    fn next(&self, source: &mut Self::Source, attempt: &Try) -> Option<Self::Outgoing> {
+        self.protocol.next(source, attempt)
     }
 
     fn is_repeatable(&self, source: &Self::Source) -> bool {
@@ -47,6 +47,10 @@ impl<P: Outbound<Req>, F: Clone, Req> Outbound<Req> for Fallback<P, F> {
 
     fn is_replayable(&self, source: &Self::Source) -> bool {
         self.protocol.is_replayable(source)
+    }
+
+    fn is_whole(&self, source: &Self::Source) -> bool {
+        self.protocol.is_whole(source)
     }
 
     fn is_broken(&self, source: &Self::Source) -> bool {

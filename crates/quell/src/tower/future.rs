@@ -59,9 +59,9 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut drive = self.project().drive;
         match ready!(drive.as_mut().poll(cx)) {
-            Done { end: End::Reply(Some(Ok(answer))), attempts: 1, reason: None, .. } => {
-                Poll::Ready(Ok(answer))
-            }
+            Done {
+                end: End::Reply(Reply::Came(Ok(answer))), attempts: 1, reason: None, ..
+            } => Poll::Ready(Ok(answer)),
             other => Poll::Ready(finish(drive, other)),
         }
     }
@@ -79,11 +79,14 @@ where
     P: Outbound<Req> + Inbound<S::Response, S::Error>,
     S: Service<P::Outgoing> + Clone,
 {
-    let Done { end, reason, attempts, retry_at, elapsed, .. } = done;
+    let Done { end, outcome, reason, attempts, retry_at, elapsed, .. } = done;
     let (calls, upstream) = drive.ends();
     let ended = Ended { attempts, reason, elapsed };
     let reason = reason.unwrap_or(Reason::NotRetryable);
-    let retry_in = retry_at.map(|at| at.since(calls.clock().now()));
+    let retry_in = match retry_at {
+        Some(at) => Some(at.since(calls.clock().now())),
+        None => outcome.hint(),
+    };
     let refused = Refused { reason, attempts, retry_in };
     if ended.reason.is_some_and(Reason::allows_fallback)
         && let Some(mut stand_in) = calls.protocol.stand_in(&refused)
@@ -93,15 +96,15 @@ where
     }
     let reply = match end {
         End::Reply(reply) | End::Kept(reply) => reply,
-        End::TimedOut { earlier } | End::Refused { earlier } => earlier.flatten(),
+        End::TimedOut { earlier } | End::Refused { earlier } => earlier.unwrap_or(Reply::Nothing),
     };
     let cause = match reply {
-        Some(Ok(mut answer)) => {
+        Reply::Came(Ok(mut answer)) => {
             calls.protocol.mark(&mut answer, ended);
             return Ok(answer);
         }
-        Some(Err(error)) => Cause::Error(error),
-        None => {
+        Reply::Came(Err(error)) | Reply::Unready(error) => Cause::Error(error),
+        Reply::Nothing => {
             if let Some(own) = calls.protocol.refuse(&refused) {
                 return Ok(own);
             }

@@ -170,7 +170,7 @@ impl<D> fmt::Debug for Http<D> {
 
 /// One call's request.
 pub struct Source<B> {
-    parts: Option<request::Parts>,
+    parts: request::Parts,
     body: Replay<B>,
     repeatable: bool,
 }
@@ -188,11 +188,11 @@ impl<B: Body, D: Clone> Outbound<Request<B>> for Http<D> {
         }
         let repeatable = rules.unsafe_methods.repeats(&parts.method, &parts.headers);
         let body = Replay::new(body, &self.shared.pool, repeatable || rules.idempotent);
-        Source { parts: Some(parts), body, repeatable }
+        Source { parts, body, repeatable }
     }
 
-    fn next(&self, source: &mut Source<B>, attempt: &Try, last: bool) -> Option<Self::Outgoing> {
-        let mut parts = if last { source.parts.take() } else { source.parts.clone() }?;
+    fn next(&self, source: &mut Source<B>, attempt: &Try) -> Option<Self::Outgoing> {
+        let mut parts = source.parts.clone();
         if self.shared.stamps {
             hop::stamp(&mut parts.headers, attempt);
         }
@@ -204,7 +204,11 @@ impl<B: Body, D: Clone> Outbound<Request<B>> for Http<D> {
     }
 
     fn is_replayable(&self, source: &Source<B>) -> bool {
-        source.parts.is_some() && source.body.is_replayable()
+        source.body.is_replayable()
+    }
+
+    fn is_whole(&self, source: &Source<B>) -> bool {
+        source.body.is_whole()
     }
 
     fn is_broken(&self, source: &Source<B>) -> bool {

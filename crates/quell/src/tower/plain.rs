@@ -61,23 +61,23 @@ where
 }
 
 impl<Req: Clone, C: Clone> Outbound<Req> for Plain<C> {
-    type Source = Option<Req>;
+    type Source = Req;
     type Outgoing = Req;
 
-    fn source(&self, request: Req, _: &Rules) -> Self::Source {
-        Some(request)
+    fn source(&self, request: Req, _: &Rules) -> Req {
+        request
     }
 
-    fn next(&self, source: &mut Self::Source, _: &Try, last: bool) -> Option<Req> {
-        if last { source.take() } else { source.clone() }
+    fn next(&self, request: &mut Req, _: &Try) -> Option<Req> {
+        Some(request.clone())
     }
 
-    fn is_repeatable(&self, _: &Self::Source) -> bool {
+    fn is_repeatable(&self, _: &Req) -> bool {
         false // unless the handle knows better
     }
 
-    fn is_replayable(&self, source: &Self::Source) -> bool {
-        source.is_some()
+    fn is_replayable(&self, _: &Req) -> bool {
+        true
     }
 }
 
@@ -128,7 +128,7 @@ impl<Req, C: Clone> Outbound<Req> for Once<C> {
         Some(request)
     }
 
-    fn next(&self, source: &mut Self::Source, _: &Try, _: bool) -> Option<Req> {
+    fn next(&self, source: &mut Self::Source, _: &Try) -> Option<Req> {
         source.take()
     }
 

@@ -30,7 +30,7 @@ use crate::{Clock, Rules, run::Try};
 ///     type Source = Command;
 ///     type Outgoing = Command;
 ///     fn source(&self, command: Command, _: &Rules) -> Command { command }
-///     fn next(&self, command: &mut Command, _: &Try, _: bool) -> Option<Command> { Some(*command) }
+///     fn next(&self, command: &mut Command, _: &Try) -> Option<Command> { Some(*command) }
 ///     fn is_repeatable(&self, command: &Command) -> bool { matches!(command, Command::Get) }
 ///     fn is_replayable(&self, _: &Command) -> bool { true }
 /// }
@@ -65,15 +65,21 @@ pub trait Outbound<Req>: Clone {
     /// A call begins.
     fn source(&self, request: Req, rules: &Rules) -> Self::Source;
 
-    /// The request of the next attempt. `last` says that no other can follow, so that nothing need be copied. `None` if
-    /// there is nothing left to send: the call ends.
-    fn next(&self, source: &mut Self::Source, attempt: &Try, last: bool) -> Option<Self::Outgoing>;
+    /// The request of the next attempt; `None` if there is nothing left to send, and then the call ends. Whether another
+    /// follows nobody knows yet: an attempt that is deferred is made again even if it was to be the last.
+    fn next(&self, source: &mut Self::Source, attempt: &Try) -> Option<Self::Outgoing>;
 
     /// Whether the request may reach the upstream twice, where the rules do not say that all may.
     fn is_repeatable(&self, source: &Self::Source) -> bool;
 
     /// Whether the request can be sent again in full.
     fn is_replayable(&self, source: &Self::Source) -> bool;
+
+    /// Whether a second attempt can be made beside the first, without taking anything from it: a body that is still on its
+    /// way can be read by one of them only.
+    fn is_whole(&self, source: &Self::Source) -> bool {
+        self.is_replayable(source)
+    }
 
     /// Whether the request itself broke off, so that an error is its sender's and not the upstream's.
     fn is_broken(&self, source: &Self::Source) -> bool {
