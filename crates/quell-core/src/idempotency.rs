@@ -48,6 +48,9 @@ pub const NEVER_STORED: &[&str] = &[
     "quell-retry",
     "quell-retry-credit",
     "quell-stop",
+    "ratelimit",
+    "ratelimit-policy",
+    "retry-after",
     "set-cookie",
     "set-cookie2",
     "te",
@@ -55,6 +58,9 @@ pub const NEVER_STORED: &[&str] = &[
     "transfer-encoding",
     "upgrade",
     "www-authenticate",
+    "x-ratelimit-limit",
+    "x-ratelimit-remaining",
+    "x-ratelimit-reset",
 ];
 
 /// Who claims: drawn anew by every process that starts.

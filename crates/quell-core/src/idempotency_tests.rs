@@ -147,6 +147,17 @@ fn cookies_credentials_and_hop_by_hop_fields_are_never_stored() {
     assert!(NEVER_STORED.is_sorted());
 }
 
+/// A day later they would tell somebody else how long to wait.
+#[test]
+fn what_one_call_was_told_of_limits_and_waits_is_never_stored() {
+    for field in ["RateLimit", "RateLimit-Policy", "Retry-After"] {
+        assert!(!may_store(field), "{field}");
+    }
+    for field in ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"] {
+        assert!(!may_store(field), "{field}");
+    }
+}
+
 #[test]
 fn nonsense_is_refused_with_the_field_and_the_fix() {
     let (zero, second) = (Duration::ZERO, Duration::from_secs(1));
