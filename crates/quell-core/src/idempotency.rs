@@ -221,6 +221,11 @@ impl Rules {
         self.0.ttl
     }
 
+    /// What happens to the key of an owner that is gone.
+    pub const fn on_expiry(&self) -> OnExpiry {
+        self.0.on_expiry
+    }
+
     /// Whether a key is remembered for as long as somebody may still repeat its request; else warn at the start.
     pub fn outlives(&self, horizon: Duration) -> bool {
         self.0.ttl > horizon

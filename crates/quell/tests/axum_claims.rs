@@ -12,6 +12,7 @@ use std::{
         atomic::{AtomicU32, Ordering},
     },
     task::{Context, Poll},
+    time::Duration,
 };
 
 use axum::{
@@ -24,7 +25,8 @@ use axum_kit::{client, header, serve, until};
 use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use quell::{
-    axum::Idempotency,
+    Clock,
+    axum::{Idempotency, idempotency::OnExpiry},
     store::{Answer, Begun, Claim, Down, Ended, Memory, Request, Store, Unsettled},
 };
 use tokio::sync::{Semaphore, mpsc};
@@ -45,6 +47,7 @@ async fn reaches(count: &AtomicU32, times: u32) {
 /// Serves `/` behind a store, and counts requests that are over, one way or another.
 async fn start(
     store: Arc<dyn Store>,
+    on_expiry: OnExpiry,
     handler: axum::routing::MethodRouter,
 ) -> (impl Fn() -> reqwest::RequestBuilder, Arc<AtomicU32>) {
     let gone = Arc::new(AtomicU32::new(0));
@@ -58,7 +61,7 @@ async fn start(
             }
         }
     };
-    let keys = Idempotency::new("shop", store).build().unwrap();
+    let keys = Idempotency::new("shop", store).on_expiry(on_expiry).build().unwrap();
     let app = Router::new().route("/", handler).layer(keys).layer(from_fn(watch));
     let url = format!("http://{}/", serve(app).await);
     (move || client().post(&url).header("idempotency-key", "k"), gone)
@@ -109,39 +112,82 @@ impl Store for Slow {
 /// P1.
 #[tokio::test]
 async fn what_is_said_to_a_slow_store_is_said_though_the_caller_left() {
-    let (memory, door) = (Memory::new(), Semaphore::new(0));
-    let store = Arc::new(Slow { memory, door, asked: AtomicU32::new(0) });
-    let runs = Arc::new(AtomicU32::new(0));
-    let handler = {
-        let runs = runs.clone();
-        post(async move || format!("run {}", runs.fetch_add(1, Ordering::SeqCst) + 1))
-    };
-    let (ask, gone) = start(store.clone(), handler).await;
+    for on_expiry in [OnExpiry::Rerun, OnExpiry::Hold] {
+        let (memory, door) = (Memory::new(), Semaphore::new(0));
+        let store = Arc::new(Slow { memory, door, asked: AtomicU32::new(0) });
+        let runs = Arc::new(AtomicU32::new(0));
+        let handler = {
+            let runs = runs.clone();
+            post(async move || format!("run {}", runs.fetch_add(1, Ordering::SeqCst) + 1))
+        };
+        let (ask, gone) = start(store.clone(), on_expiry, handler).await;
 
-    // It leaves while the store claims: nobody will do the work.
-    let leaving = tokio::spawn(ask().send());
-    reaches(&store.asked, 1).await;
-    leaving.abort();
-    reaches(&gone, 1).await;
-    store.door.add_permits(1);
-    reaches(&store.asked, 2).await;
-    store.door.add_permits(1);
-    until(|| store.memory.usage().entries == 0).await;
-    assert_eq!(runs.load(Ordering::SeqCst), 0);
+        // It leaves while the store claims: nobody will do the work.
+        let leaving = tokio::spawn(ask().send());
+        reaches(&store.asked, 1).await;
+        leaving.abort();
+        reaches(&gone, 1).await;
+        store.door.add_permits(1);
+        reaches(&store.asked, 2).await;
+        store.door.add_permits(1);
+        until(|| store.memory.usage().entries == 0).await;
+        assert_eq!(runs.load(Ordering::SeqCst), 0);
 
-    // It leaves while the store is told that it is done: so it is.
-    let leaving = tokio::spawn(ask().send());
-    reaches(&store.asked, 3).await;
-    store.door.add_permits(1);
-    reaches(&store.asked, 4).await;
-    leaving.abort();
-    reaches(&gone, 2).await;
-    store.door.add_permits(1);
-    until(|| store.memory.usage().bytes > 0).await;
-    store.door.add_permits(1);
-    let again = ask().send().await.unwrap();
-    assert_eq!(header(&again, "idempotency-replayed"), Some("true"));
-    assert_eq!(again.text().await.unwrap(), "run 1");
+        // It leaves while the store is told that it is done: so it is.
+        let leaving = tokio::spawn(ask().send());
+        reaches(&store.asked, 3).await;
+        store.door.add_permits(1);
+        reaches(&store.asked, 4).await;
+        leaving.abort();
+        reaches(&gone, 2).await;
+        store.door.add_permits(1);
+        until(|| store.memory.usage().bytes > 0).await;
+        store.door.add_permits(1);
+        let again = ask().send().await.unwrap();
+        assert_eq!(header(&again, "idempotency-replayed"), Some("true"));
+        assert_eq!(again.text().await.unwrap(), "run 1");
+    }
+}
+
+/// Nobody knows whether the handler was before or after its effect.
+#[tokio::test]
+async fn a_handler_that_was_dropped_midway_is_run_again_or_held_until_forgotten() {
+    for (on_expiry, panics) in
+        [OnExpiry::Rerun, OnExpiry::Hold].into_iter().flat_map(|on| [(on, false), (on, true)])
+    {
+        let clock = Clock::manual();
+        let store = Arc::new(Memory::new().clock(clock.clone()));
+        let runs = Arc::new(AtomicU32::new(0));
+        let handler = {
+            let runs = runs.clone();
+            post(async move || {
+                let run = runs.fetch_add(1, Ordering::SeqCst) + 1;
+                assert!(run > 1 || !panics, "as it is meant to");
+                if run == 1 {
+                    std::future::pending::<()>().await;
+                }
+                format!("run {run}")
+            })
+        };
+        let (ask, gone) = start(store.clone(), on_expiry, handler).await;
+        let leaving = tokio::spawn(ask().send());
+        reaches(&runs, 1).await;
+        if !panics {
+            leaving.abort();
+        }
+        reaches(&gone, 1).await;
+
+        if on_expiry == OnExpiry::Hold {
+            for later in [Duration::ZERO, Duration::from_secs(61)] {
+                clock.advance(later);
+                let again = ask().send().await.unwrap();
+                let stop = header(&again, "quell-stop");
+                assert_eq!((again.status().as_u16(), stop), (409, Some("key_in_flight")));
+            }
+            clock.advance(Duration::from_secs(24 * 3_600));
+        }
+        assert_eq!(ask().send().await.unwrap().text().await.unwrap(), "run 2");
+    }
 }
 
 /// A body that says how long it is and takes its time.
@@ -177,7 +223,7 @@ async fn an_answer_whose_body_never_came_is_never_run_again() {
                 Body::new(Promised(pieces.lock().take().unwrap()))
             })
         };
-        let (ask, gone) = start(store.clone(), handler).await;
+        let (ask, gone) = start(store.clone(), OnExpiry::Rerun, handler).await;
         if breaks {
             sender.send(Err(io::ErrorKind::BrokenPipe.into())).await.unwrap();
             let broken = ask().send().await.unwrap();

@@ -3,8 +3,8 @@
 //! **Why.** Futures are dropped at any await: the caller leaves, the handler panics. A claim that is then forgotten keeps the key
 //! from everybody until its lease runs out, and one that is given up after the work was done has it done twice.
 //!
-//! **How.** The guard knows whether the handler has answered. Dropped before, it abandons the claim; dropped after, it says that
-//! the work is done. What it says to the store is [seen through](see_through): if nobody waits for it any more, a task of
+//! **How.** The guard knows how far the work is. Dropped before it began, it abandons the claim; dropped after the handler
+//! answered, it says that the work is done; in between nobody knows, and it goes by [`OnExpiry`]. What it says to the store is [seen through](see_through): if nobody waits for it any more, a task of
 //! its own does.
 
 use std::{
@@ -17,6 +17,7 @@ use std::{
 };
 
 use http::StatusCode;
+use quell_core::idempotency::OnExpiry;
 
 use crate::{
     Clock,
@@ -28,8 +29,15 @@ pub(super) struct Held {
     store: Arc<dyn Store>,
     /// Until it is ended.
     claim: Option<Claim>,
-    /// What the handler answered, as soon as it has.
-    answered: Option<StatusCode>,
+    stage: Stage,
+}
+
+/// How far the work is.
+enum Stage {
+    Claimed,
+    /// It may have had its effect or not.
+    Working,
+    Answered(StatusCode),
 }
 
 /// Asks the store. What it says is not lost if nobody waits for it any more: a claim is then abandoned.
@@ -40,7 +48,7 @@ pub(super) async fn begin(
     let store = store.clone();
     see_through(async move {
         Ok(match store.begin(&request).await? {
-            Begun::Claimed(claim) => Ok(Held { store, claim: Some(claim), answered: None }),
+            Begun::Claimed(claim) => Ok(Held { store, claim: Some(claim), stage: Stage::Claimed }),
             other => Err(other),
         })
     })
@@ -48,6 +56,11 @@ pub(super) async fn begin(
 }
 
 impl Held {
+    /// From now on the work may have had its effect.
+    pub(super) fn working(&mut self) {
+        self.stage = Stage::Working;
+    }
+
     /// Does the work, and renews the claim as long as that takes.
     pub(super) async fn work<F: Future>(
         &self,
@@ -65,7 +78,7 @@ impl Held {
 
     /// From now on the work is done, whatever happens.
     pub(super) fn answered(&mut self, status: StatusCode) {
-        self.answered = Some(status);
+        self.stage = Stage::Answered(status);
     }
 
     /// The work is done. That the claim was lost or the store is down changes nothing about that.
@@ -97,9 +110,12 @@ impl Drop for Held {
     fn drop(&mut self) {
         let Some(claim) = self.claim.take() else { return };
         let store = self.store.clone();
-        drop(match self.answered {
-            Some(status) => see_through(complete(store, claim, Ended::Unstored { status })),
-            None => see_through(abandon(store, claim)),
+        drop(match self.stage {
+            Stage::Answered(status) => {
+                see_through(complete(store, claim, Ended::Unstored { status }))
+            }
+            Stage::Working if claim.rules.on_expiry() == OnExpiry::Hold => return,
+            Stage::Working | Stage::Claimed => see_through(abandon(store, claim)),
         });
     }
 }

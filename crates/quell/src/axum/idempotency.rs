@@ -28,7 +28,8 @@
 //! | is under way | 409 `KEY_IN_FLIGHT` and `Retry-After` |
 //! | was answered 2xx, or 4xx that [count as final](Builder::final_statuses) | the same status and body, with `idempotency-replayed: true` |
 //! | was answered so with more than 64 KiB, a stream, or a redirect | 409 `KEY_IN_FLIGHT`, never a second run |
-//! | was answered anything else, panicked, or was dropped with its caller | is run |
+//! | was answered anything else | is run |
+//! | panicked, or was dropped with its caller | is run; with [`OnExpiry::Hold`] 409 `KEY_IN_FLIGHT`, never a second run |
 //! | had another body or query | 422 `KEY_MISMATCH` |
 //!
 //! Without a key it is 400 `KEY_MISSING` where one is [required](Builder::required), and also if what was sent is no key: 1 to
@@ -37,8 +38,9 @@
 //! handler runs, the caller gets the handler's reply, and the key counts as under way until its lease is over; what
 //! happens then is for [`Builder::on_expiry`] to say.
 //!
-//! A handler is dropped when its caller leaves, halfway through its work, and the key is free again. Work that must not be
-//! cut in half belongs in a transaction, or into a task of its own. Set a [tenant](Builder::tenant) wherever callers
+//! A handler is dropped when its caller leaves, halfway through its work, and the key is free again; with [`OnExpiry::Hold`]
+//! it stays taken until it is forgotten, for the effect may have happened. Work that must not be cut in half belongs in a
+//! transaction, or into a task of its own. Set a [tenant](Builder::tenant) wherever callers
 //! must not see each other's replies.
 
 use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
@@ -164,6 +166,7 @@ impl Idempotency {
         S: Service<Request, Response = Response, Error = Infallible>,
     {
         let Shared { lease, clock, finals, .. } = &*self.0;
+        held.working();
         let Ok(response) = held.work(handler.call(request), *lease, clock).await;
         let status = response.status();
         let length = response.body().size_hint().upper();
@@ -250,7 +253,8 @@ impl Builder {
         self
     }
 
-    /// What happens to the key of a process that went silent; the next request is run unless said.
+    /// What happens to the key of a process that went silent, or of a handler that panicked or was dropped midway; the next
+    /// request is run unless said.
     pub fn on_expiry(mut self, on_expiry: OnExpiry) -> Self {
         self.spec.on_expiry = on_expiry;
         self
