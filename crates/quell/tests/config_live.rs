@@ -315,3 +315,26 @@ async fn a_watched_file_is_taken_once_it_holds_still_and_a_mistake_is_told_once(
     assert!(quiet.is_err(), "what was reloaded by hand is no news: {quiet:?}");
     watching.abort();
 }
+
+/// The gateway does not, so nothing but this shows that the setting acts.
+#[tokio::test(start_paused = true)]
+async fn calls_are_hedged_as_the_file_says() {
+    let file = File::new(
+        "[policy.stock]\nunsafe_methods = \"always\"\nhedge = { after = 0.9, at_least = \"200ms\" }\n[upstream.stock]\n",
+    );
+    let stock = file.live_at(Clock::tokio()).quell("stock").unwrap();
+    let usual = async || {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        Ok::<_, String>(())
+    };
+    for _ in 0..32 {
+        stock.call(async |_| usual().await).await.unwrap();
+    }
+    let began = tokio::time::Instant::now();
+    let answer = stock.call(async |attempt| match attempt.number() {
+        1 => std::future::pending().await,
+        _ => usual().await,
+    });
+    assert_eq!(answer.counted().await.unwrap().attempts, 2);
+    assert_eq!(began.elapsed().as_millis(), 300, "200 ms until it was hedged, and 100 ms");
+}

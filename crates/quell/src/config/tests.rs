@@ -93,12 +93,10 @@ fn what_nothing_acts_on_is_told() {
         ]
     );
     assert_eq!(config.idle[1].place.to_string(), "quell.toml:21:9");
-    assert!(
-        with("[upstream.x]\nbudget = { max = 50 }\n[policy.x]\nattempts = 2")
-            .unwrap()
-            .idle
-            .is_empty()
-    );
+    for policy in ["attempts = 2", "hedge = { after = 0.9 }"] {
+        let text = format!("[upstream.x]\nbudget = {{ max = 50 }}\n[policy.x]\n{policy}");
+        assert_eq!(with(&text).unwrap().idle, [], "a host acts on {policy}");
+    }
 }
 
 #[test]
