@@ -75,6 +75,28 @@ async fn a_refusal_is_the_429_that_was_promised_to_the_byte() {
     assert_eq!(body, BODY);
 }
 
+/// The bucket is full again only after fifteen seconds, and no two refusals need to name the same wait.
+#[tokio::test]
+async fn every_field_of_a_refusal_names_the_instant_of_its_retry_after() {
+    let clock = Clock::manual();
+    let limit = slow(&clock).burst(3).legacy_headers(true).build().unwrap();
+    let address = serve(app(&limit)).await;
+    for _ in 0..3 {
+        raw(address, ASK).await;
+    }
+    for _ in 0..8 {
+        let reply = raw(address, ASK).await;
+        let wait = retry_after(&reply);
+        assert!((5..=8).contains(&wait), "{wait}");
+        let (_, fields, _) = parts(&reply);
+        assert!(
+            fields.contains(format!("ratelimit: \"default\";r=0;t={wait}").as_str()),
+            "{reply}"
+        );
+        assert!(fields.contains(format!("x-ratelimit-reset: {wait}").as_str()), "{reply}");
+    }
+}
+
 #[tokio::test]
 async fn what_passes_says_what_is_left_unless_it_is_told_not_to() {
     let clock = Clock::manual();

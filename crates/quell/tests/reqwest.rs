@@ -13,6 +13,14 @@ fn client() -> reqwest::Client {
     reqwest::Client::builder().retry(reqwest::retry::never()).no_proxy().build().unwrap()
 }
 
+/// What a call makes of it, and whether that may be repeated.
+fn failed(result: &Result<reqwest::Response, reqwest::Error>) -> (Fault, bool) {
+    match classify::usual(result, &Clock::system(), &Default::default()) {
+        Outcome::Failed(failure) => (failure.fault, failure.retryable),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[tokio::test]
 async fn a_keyed_post_is_repeated_with_the_same_key_until_it_works() {
     let server = Server::start(&[BUSY, CLOSE, FINE]).await;
@@ -52,9 +60,23 @@ async fn a_refused_connection_was_never_sent_and_an_unreadable_url_is_fatal() {
     assert!(matches!(error.cause(), Cause::Error(cause) if cause.is_connect()));
 
     let error = client.get("no url").send().await;
-    let Outcome::Failed(failure) = classify::usual(&error, &Clock::system(), &Default::default())
-    else {
-        panic!()
-    };
-    assert_eq!((failure.fault, failure.retryable), (Fault::Fatal, false));
+    assert_eq!(failed(&error), (Fault::Fatal, false));
+}
+
+/// It leads round in circles today, and would do so at every retry.
+#[tokio::test]
+async fn redirects_without_end_are_fatal() {
+    let round =
+        "HTTP/1.1 302 Found\r\nlocation: /pens\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let server = Server::start(&[round]).await;
+    let (client, url) = (client(), server.url());
+    let error = client.get(&url).send().await;
+    assert!(error.as_ref().unwrap_err().is_redirect());
+    assert_eq!(failed(&error), (Fault::Fatal, false));
+
+    let sent_once = server.requests().len();
+    let stock = Quell::upstream("stock").idempotent().build().unwrap();
+    let error = stock.call(|_| client.get(&url).send()).await.unwrap_err();
+    assert_eq!((error.attempts(), error.reason()), (1, Reason::NotRetryable));
+    assert_eq!(server.requests().len(), 2 * sent_once);
 }

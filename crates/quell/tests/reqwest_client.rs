@@ -241,6 +241,24 @@ async fn a_requests_timeout_covers_all_attempts_and_the_body() {
     assert!(in_time(reply.text()).await.unwrap_err().is_timeout());
 }
 
+/// A call's own time ends with its reply's head; the caller does not wait for the body any longer either.
+#[tokio::test]
+async fn the_deadline_of_the_context_covers_the_body_though_the_request_has_more_time() {
+    let slow = FINE.replace("length: 4", "length: 9");
+    let server = Server::start(&[&format!("{slow}{HANG}")]).await;
+    let client = client(stock());
+    let within = Duration::from_millis(300);
+    let get = || client.get(server.url());
+    for request in [get(), get().timeout(2 * wire::SOON)] {
+        let started = Instant::now();
+        let context = quell::context::Context::new();
+        let context = context.with_deadline(quell::Clock::system().now() + within);
+        let reply = in_time(context.scope(request.send())).await.unwrap();
+        assert!(in_time(reply.text()).await.unwrap_err().is_timeout());
+        assert!(started.elapsed() < 10 * within);
+    }
+}
+
 #[tokio::test]
 async fn a_mistake_in_the_request_is_an_error_and_sends_nothing() {
     let client = client(stock());

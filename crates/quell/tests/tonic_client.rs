@@ -40,6 +40,18 @@ async fn unavailable_is_retried_wherever_it_stands_and_each_retry_says_how_many_
 }
 
 #[tokio::test]
+async fn a_count_of_attempts_that_the_caller_was_sent_is_not_passed_on() {
+    let server = Server::start(&[Reply::TrailersOnly(UNAVAILABLE), Reply::Text("7")]).await;
+    let mut client = client(&server, stock().idempotent());
+    let mut request = Request::new("pens".to_owned());
+    request.metadata_mut().insert("grpc-previous-rpc-attempts", "5".parse().unwrap());
+    assert_eq!(ask(&mut client, request).await.unwrap(), "7");
+    let seen = server.requests();
+    let told: Vec<_> = seen.iter().map(|seen| seen.header("grpc-previous-rpc-attempts")).collect();
+    assert_eq!(told, [None, Some("1")]);
+}
+
+#[tokio::test]
 async fn a_reply_says_what_it_took_unless_the_first_attempt_succeeded() {
     let server = Server::start(&[Reply::TrailersOnly(UNAVAILABLE), Reply::Text("7")]).await;
     let mut client = client(&server, stock().idempotent());
