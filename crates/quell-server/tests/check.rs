@@ -65,6 +65,14 @@ fn a_right_file_is_told_what_it_does() {
 }
 
 #[test]
+fn a_hedge_is_told_together_with_who_does_not_do_it() {
+    let file = "version = 1\n[policy.x]\nhedge = { after = 0.9 }\n[upstream.x]\n";
+    let told = text(&File::new(file).check(&[], &[]).stdout);
+    assert!(told.contains("0 settings not used by any host yet"), "{told}");
+    assert!(told.contains("beside what is slower than 90 %; not by the gateway"), "{told}");
+}
+
+#[test]
 fn a_wrong_file_is_told_where_and_ends_with_1() {
     let file = File::new("version = 1\n[policy.x]\nattemps = 3\ntimeout = 4\n");
     let output = file.check(&[], &[]);

@@ -266,7 +266,8 @@ fn effective(
         words.push(("throttle", mode(throttle, spec.modes.throttle)));
     }
     if let Some(hedge) = policy.hedge {
-        words.push(("hedge", format!("after {} % of attempts are quicker", hedge.after * 100.0)));
+        let share = hedge.after * 100.0;
+        words.push(("hedge", format!("beside what is slower than {share} %; not by the gateway")));
     }
     words
 }
