@@ -26,7 +26,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let folder = Folder::new()?;
     let mut failed = Vec::new();
     for name in names(workspace)? {
-        let binary = workspace.path(&format!("target/debug/examples/{name}"));
+        let binary = workspace.target(&format!("debug/examples/{name}"));
         let said = folder.0.join(&name);
         match run_one(&Command::new(binary), &said, LIMIT) {
             Ok(took) => println!("example {name}: ok in {:.1} s", took.as_secs_f64()),

@@ -33,7 +33,7 @@ pub(crate) fn build(workspace: &Workspace, dev: bool) -> Result<PathBuf> {
         profile,
     ]))?;
     let folder = if dev { "debug" } else { "release" };
-    Ok(workspace.path(&format!("target/{folder}/quell")))
+    Ok(workspace.target(&format!("{folder}/quell")))
 }
 
 /// The gateway in front of what listens at `to`, with nothing set.

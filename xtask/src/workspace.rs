@@ -53,6 +53,12 @@ impl Workspace {
         Ok(Self { root: root.into() })
     }
 
+    /// A path in the folder that cargo builds into, which whoever shares it among checkouts puts elsewhere.
+    pub(crate) fn target(&self, path: &str) -> PathBuf {
+        let shared = std::env::var_os("CARGO_TARGET_DIR");
+        self.root.join(shared.unwrap_or_else(|| "target".into())).join(path)
+    }
+
     /// Every text file that is tracked, or new and not ignored. Binary files are left out.
     pub(crate) fn files(&self) -> Result<Vec<File>> {
         let mut files = Vec::new();

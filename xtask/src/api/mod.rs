@@ -94,10 +94,11 @@ fn read(workspace: &Workspace, name: &str) -> Result<rustdoc_types::Crate> {
 
 /// What rustdoc wrote about a crate, and where.
 fn json(workspace: &Workspace, name: &str) -> Result<(PathBuf, String)> {
-    let path = format!("target/doc/{}.json", name.replace('-', "_"));
-    let text = workspace.read(&path)?;
+    let path = workspace.target(&format!("doc/{}.json", name.replace('-', "_")));
+    let text = std::fs::read_to_string(&path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     readable(&text)?;
-    Ok((workspace.path(&path), text))
+    Ok((path, text))
 }
 
 /// Whether the JSON is in the form that we read: each toolchain has its own.

@@ -45,7 +45,7 @@ pub(super) fn measure(workspace: &Workspace) -> Result<Vec<Figure>> {
     let folder = Folder::new()?;
     let [origin, ours, admin, theirs] = process::free_ports()?;
     let _origin = nginx::origin(&folder.0, LOAD_CORE, origin)?;
-    let quell = gateway(&workspace.path("target/release/quell"), origin, ours, admin)?;
+    let quell = gateway(&workspace.target("release/quell"), origin, ours, admin)?;
     let nginx = nginx::proxy(&folder.0, PROXY_CORE, theirs, origin)?;
     for port in [ours, theirs] {
         load::run(port, LOAD_CORE, 1)?; // connections are made, limits are learned
