@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use quell_core::{Outcome, Reason, Time, credit::Retries};
+use quell_core::{
+    Outcome, Reason, Time,
+    credit::{Credit, Role},
+};
 
 use crate::{
     Clock, Owned, Rules,
@@ -136,6 +139,8 @@ pub(crate) struct Caller<'a, F, T, E> {
     key: Key,
     clock: Clock,
     rules: Arc<Rules>,
+    /// Lends where nobody handed us a credit: the chain begins here. What became of a loan no closure tells.
+    edge: Credit,
 }
 
 /// A result, and the status it was classified with.
@@ -149,7 +154,8 @@ impl<'a, F, T, E> Caller<'a, F, T, E> {
         guard: &Guard<Owned>,
     ) -> Self {
         let (clock, rules) = (guard.upstream().clock().clone(), Arc::clone(guard.terms().rules()));
-        Self { attempt, options, key, clock, rules }
+        let edge = Credit::new(Role::Auto, rules.policy.attempts(), None);
+        Self { attempt, options, key, clock, rules, edge }
     }
 
     /// What the caller of the library gets.
@@ -234,9 +240,7 @@ where
 
     fn send(&mut self, attempt: &Try) -> Fut {
         let (number, timeout) = (attempt.number, attempt.timeout());
-        // Where nobody handed us a credit, the chain begins here. What became of the first loan no closure tells.
-        let begins = if number == 1 { self.rules.policy.attempts() - 1 } else { 0 };
-        let credit = attempt.credit.unwrap_or(Retries::new(begins));
+        let credit = attempt.credit.unwrap_or_else(|| self.edge.lend(false));
         let key = self.key.clone();
         (self.attempt)(Attempt { number, timeout, credit, key })
     }

@@ -129,7 +129,8 @@ impl<'a, F, T, E> Prepared<'a, F, T, E> {
         self
     }
 
-    /// Says whether a failure is worth another attempt; what it means to breaker and budget stays as it was.
+    /// Says whether a failure is worth another attempt; what it means to breaker and budget stays as it was, and an
+    /// upstream that says not to come back is obeyed all the same.
     ///
     /// ```
     /// use quell::{Clock, Quell};

@@ -133,12 +133,12 @@ fn every_attempt_gets_the_same_bytes_and_trailers() {
         Does::Ends(trailers()),
     ];
     let replay = Replay::new(Scripted::new(script), &pool, true);
-    assert!(replay.is_untouched());
+    assert!(!replay.is_whole(), "nobody has read it");
     for _ in 0..3 {
         let (bytes, ended, end) = read(replay.open());
         assert_eq!((&bytes[..], ended, end.is_ok()), (&b"order"[..], Some(trailers()), true));
     }
-    assert!(replay.is_replayable() && !replay.is_untouched() && !replay.has_failed());
+    assert!(replay.is_replayable() && replay.is_whole() && !replay.has_failed());
     drop(replay);
     assert_eq!(pool.used(), 0);
 }
@@ -149,7 +149,6 @@ fn nothing_is_read_before_somebody_asks_for_it() {
     let replay = Replay::new(Scripted::of(&["a", "b"]), &pool, true);
     let mut first = replay.open();
     assert_eq!(pool.used(), 0);
-    assert!(replay.is_untouched());
     assert!(poll(&mut first).is_ready());
     assert_eq!(pool.used(), 1);
 }
@@ -181,7 +180,7 @@ fn a_body_that_is_not_kept_can_still_be_sent_if_nobody_has_read_it() {
     for (body, keep) in [(Scripted::of(&["all"]), false), (long, true)] {
         let replay = Replay::new(body, Pool::global(), keep);
         drop(replay.open());
-        assert!(replay.is_replayable() && replay.is_untouched());
+        assert!(replay.is_replayable() && !replay.is_whole());
         assert_eq!(bytes(replay.open()), b"all");
         assert!(!replay.is_replayable());
         assert_eq!(error(replay.open()), ReplayError::NotKept);
@@ -238,7 +237,7 @@ fn an_empty_body_takes_no_memory_and_is_always_replayable() {
     let allocated = allocation_counter::measure(|| {
         let replay = Replay::new(Empty::<Bytes>::new(), Pool::global(), true);
         let body = replay.open();
-        assert!(body.is_end_stream() && replay.is_replayable() && replay.is_untouched());
+        assert!(body.is_end_stream() && replay.is_replayable() && replay.is_whole());
         assert_eq!(body.size_hint().exact(), Some(0));
     });
     // The first use of the process's pool makes it.

@@ -323,7 +323,7 @@ async fn an_upload_under_way_is_not_hedged_and_a_whole_body_is() {
     }
     let seen = Arc::new(parking_lot::Mutex::new((0, 0)));
     let heard = Arc::clone(&seen);
-    // Reads the whole body, and answers a second later.
+    // Reads the whole body, and answers a little later.
     let origin = tower::service_fn(move |request: Request<ReplayBody<Body>>| {
         let seen = Arc::clone(&heard);
         async move {

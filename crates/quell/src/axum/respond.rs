@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use ::http::{HeaderValue, header::RETRY_AFTER};
 use axum_core::{body::Body, response::Response};
-use http::{
-    HeaderValue, StatusCode,
-    header::{CONTENT_TYPE, RETRY_AFTER},
-};
 use quell_core::{Reason, Rng};
 
-use crate::http::headers::{RETRY, STOP};
+use crate::http::{
+    self,
+    headers::{RETRY, STOP, whole_seconds},
+};
 
 /// What the caller should do, where `Retry-After` cannot say it.
 const NO: HeaderValue = HeaderValue::from_static("no");
@@ -31,14 +31,9 @@ pub(super) fn refusal(reason: Reason, wait: Option<Whole>) -> Response {
     response
 }
 
-/// A reply with a body that is a sentence and a code; neither needs escapes.
+/// A reply with a body that is a sentence and a code.
 pub(super) fn own(status: u16, error: &str, code: &str) -> Response {
-    let body = format!("{{\"error\":\"{error}\",\"code\":\"{code}\"}}");
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() =
-        StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+    http::refusal::own(status, error, code).map(Body::from)
 }
 
 fn error(reason: Reason) -> &'static str {
@@ -66,7 +61,7 @@ pub(super) struct Whole(pub(super) u64);
 impl Whole {
     /// Rounded up, and at least one: never earlier than promised.
     pub(super) fn of(wait: Duration) -> Self {
-        Self(wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1))
+        Self(whole_seconds(wait))
     }
 
     /// Up to half as much again, and at least up to one second more: those who were refused together do not come back together.

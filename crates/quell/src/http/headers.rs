@@ -222,7 +222,7 @@ pub fn retry_after(wait: Duration) -> HeaderValue {
 }
 
 /// Rounded up, and at least one: never earlier than promised.
-pub(super) fn whole_seconds(wait: Duration) -> u64 {
+pub(crate) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 

@@ -22,7 +22,7 @@ pub mod headers;
 mod hint;
 pub(crate) mod hop;
 mod pool;
-mod refusal;
+pub(crate) mod refusal;
 mod replay;
 mod reply;
 mod safety;

@@ -26,13 +26,18 @@ pub fn refusal(
     retry_in: Option<Duration>,
 ) -> Response<Bytes> {
     let error = if attempts == 0 { "the call was refused" } else { "no further attempt was made" };
-    let code = reason.as_str().to_ascii_uppercase();
-    let body = format!(r#"{{"error":"{error}","code":"{code}"}}"#); // our own words, without escapes
-    let mut response = Response::new(Bytes::from(body));
+    let mut response = own(status, error, &reason.as_str().to_ascii_uppercase());
+    let answer = Answer::stopped(Sends::new(attempts), reason, retry_in, true);
+    headers::answer(response.headers_mut(), answer);
+    response
+}
+
+/// A reply whose body is a sentence and a code, our own words: neither needs escapes.
+pub(crate) fn own(status: u16, error: &str, code: &str) -> Response<Bytes> {
+    let mut response =
+        Response::new(Bytes::from(format!(r#"{{"error":"{error}","code":"{code}"}}"#)));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(CONTENT_TYPE, json);
-    let answer = Answer::stopped(Sends::new(attempts), reason, retry_in, true);
-    headers::answer(response.headers_mut(), answer);
     response
 }

@@ -139,11 +139,6 @@ impl<B: Body> Replay<B> {
         self.look(false, |stream| stream.failed)
     }
 
-    /// Whether nobody has begun to read it, so that nothing of it can have been sent.
-    pub fn is_untouched(&self) -> bool {
-        self.look(true, |stream| !stream.begun)
-    }
-
     fn look(&self, empty: bool, ask: impl FnOnce(&Stream<B>) -> bool) -> bool {
         self.0.as_ref().map_or(empty, |stream| ask(&stream.lock()))
     }
