@@ -1,14 +1,11 @@
 //! The gateway's life: callers who leave, health, drains, and the command itself.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // the helpers are tests too
-
-mod kit;
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use kit::*;
+use crate::kit::*;
 use quell_server::demo::scripted::{Outage, Scripted, Shape, Visits};
 use quell_server::gateway::{self, Config};
 use rustls::pki_types::PrivatePkcs8KeyDer;

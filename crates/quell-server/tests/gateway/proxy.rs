@@ -1,12 +1,9 @@
 //! The gateway as a proxy: what goes in comes out, framed and labelled as it should be.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // the helpers are tests too
 
-mod kit;
-
+use crate::kit::*;
 use bytes::Bytes;
 use http::Response;
 use http_body_util::{BodyExt, Full};
-use kit::*;
 use quell_server::gateway::Host;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -1,16 +1,13 @@
 //! The gateway under failure: what is repeated, what is not, and what the caller is told.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // the helpers are tests too
-
-mod kit;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::kit::*;
 use bytes::Bytes;
 use http::Response;
 use http_body_util::{BodyExt, Full};
-use kit::*;
 use quell::core::in_flight::Limit;
 use quell_server::gateway::{Config, Running};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
