@@ -36,6 +36,8 @@ mod file;
 mod forward;
 mod gate;
 mod headers;
+#[allow(dead_code, unused_imports)] // until every way in goes through it
+mod listen;
 pub(crate) mod log;
 pub(crate) mod per_core;
 mod pool;
