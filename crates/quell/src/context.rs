@@ -31,9 +31,7 @@
 //! assert_eq!(context.answer(), (Sends::new(2), Retries::new(1)));
 //! ```
 
-use std::{
-    cell::RefCell, fmt, future::Future, mem, pin::Pin, sync::Arc, task::Poll, time::Duration,
-};
+use std::{cell::RefCell, fmt, future::Future, mem, pin::Pin, sync::Arc, task::Poll};
 
 use http::{HeaderMap, HeaderValue};
 use pin_project_lite::pin_project;
@@ -44,17 +42,9 @@ use quell_core::{
 
 use crate::{
     Clock,
-    http::{
-        IDEMPOTENCY_KEY,
-        headers::{BAGGAGE, CREDIT, DEADLINE},
-        when,
-        word::texts,
-    },
+    http::{IDEMPOTENCY_KEY, headers},
     sync::Mutex,
 };
-
-/// More time than this is this: nobody waits for longer.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 thread_local! {
     static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };
@@ -96,19 +86,15 @@ impl Context {
         Self::default()
     }
 
-    /// What a request brought: its deadline (`quell-deadline-ms`, `grpc-timeout`,
-    /// `x-envoy-expected-rq-timeout-ms`; the shortest counts), its credit of retries (`quell-retry-credit`, or our member
-    /// of `baggage`; the smallest counts) and its `idempotency-key`.
+    /// What a request brought: its [deadline](headers::deadline), its [credit of retries](headers::credit) and its
+    /// `idempotency-key`.
     ///
     /// `trusted` says whether it comes from a hop of ours. A stranger's credit may lower what we would do on our own, and
     /// nothing else; so may anybody's deadline. Credit that cannot be read allows nothing. A deadline that cannot be read
     /// was not said, and one that can is a day at most; nothing left means that the caller has gone.
     pub fn from_headers(headers: &HeaderMap, clock: &Clock, trusted: bool) -> Self {
-        let deadline = told_time(headers).map(|left| clock.now() + left.min(LONGEST));
-        let values = |name| headers.get_all(name).into_iter().map(HeaderValue::as_bytes);
-        let told = values(CREDIT).map(Retries::read);
-        let forwarded = values(BAGGAGE).filter_map(Retries::in_baggage);
-        let credit = told.chain(forwarded).min().map(|retries| Credit { retries, trusted });
+        let deadline = headers::deadline(headers).map(|left| clock.now() + left);
+        let credit = headers::credit(headers).map(|retries| Credit { retries, trusted });
         let key = headers.get(IDEMPOTENCY_KEY).filter(|key| !key.is_empty()).cloned();
         Self(Arc::new(Inner { deadline, credit, key, ..Inner::default() }))
     }
@@ -285,26 +271,4 @@ impl Drop for Entered<'_> {
 /// On a thread that is being torn down there is nothing to swap with, either time.
 fn swap(slot: &mut Option<Context>) {
     let _ = CURRENT.try_with(|current| mem::swap(&mut *current.borrow_mut(), slot));
-}
-
-/// How long the caller says it will wait, by the shortest of all it says.
-fn told_time(headers: &HeaderMap) -> Option<Duration> {
-    let ours = texts(headers, DEADLINE).chain(texts(headers, "x-envoy-expected-rq-timeout-ms"));
-    let ours = ours.filter_map(when::number).map(Duration::from_millis);
-    ours.chain(texts(headers, "grpc-timeout").filter_map(grpc_timeout)).min()
-}
-
-/// Up to eight digits and a unit.
-fn grpc_timeout(text: &str) -> Option<Duration> {
-    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let amount = when::number(digits).filter(|_| digits.len() <= 8)?;
-    Some(match unit {
-        "H" => Duration::from_secs(amount * 3_600),
-        "M" => Duration::from_secs(amount * 60),
-        "S" => Duration::from_secs(amount),
-        "m" => Duration::from_millis(amount),
-        "u" => Duration::from_micros(amount),
-        "n" => Duration::from_nanos(amount),
-        _ => return None,
-    })
 }

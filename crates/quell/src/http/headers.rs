@@ -5,8 +5,8 @@
 //! read the same fields in the same way, so it is done here and nowhere else.
 //!
 //! **How.** [`stamp`] writes what an attempt carries, [`Told`] reads what a reply says to whoever sent the attempt, and
-//! [`answer`] writes what a reply says to our own caller. What a request brought is read by
-//! [`Context`](crate::context::Context).
+//! [`answer`] writes what a reply says to our own caller. What a request brought is read by [`deadline`] and [`credit`], and
+//! for the calls made on its behalf by [`Context`](crate::context::Context).
 //!
 //! | field | on | says |
 //! |---|---|---|
@@ -45,6 +45,8 @@ use quell_core::{
 };
 
 use super::Word;
+
+pub use super::brought::{credit, deadline};
 
 /// Of a request: the number of this attempt at this hop.
 pub const ATTEMPT: HeaderName = HeaderName::from_static("quell-attempt");

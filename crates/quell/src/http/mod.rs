@@ -16,6 +16,7 @@
 //! assert_eq!((failure.fault, failure.hint), (Fault::Overload, Some(Duration::from_secs(7))));
 //! ```
 
+mod brought;
 mod classify;
 mod delivery;
 pub mod headers;
