@@ -50,7 +50,7 @@ fn a_right_file_is_told_what_it_does() {
     let told = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     for expected in [
-        "right; 1 route, 0 lints, 6 settings not used by any host yet",
+        "right; 1 route, 0 lints, 2 settings not used by any host yet",
         "POST /pay → payments (policy: payments)",
         "attempts         3 within 4s, 1200ms each",
         "one call         up to 3 sends, and 3.9 s for its caller",

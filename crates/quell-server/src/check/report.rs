@@ -131,17 +131,21 @@ impl Report {
         let mut routes = Vec::new();
         for route in &config.routes {
             let Some(upstream) = config.upstreams.get(&route.upstream) else { continue };
-            let name = (route.name(), route.upstream.as_str());
-            let mut found = Route::new(config, name, route.policy.as_deref(), upstream, given)?;
-            let policy = found.1.spec;
-            found.0.lints.extend(route.idempotency.and_then(|keys| forgets(&policy, keys.spec)));
-            routes.push(found.0);
+            let policy = config.policy_of(route);
+            let named = route.policy.as_ref().unwrap_or(&route.upstream);
+            let called = called(config, named, upstream);
+            let name = (route.name.clone(), route.upstream.as_str());
+            let mut found = Route::new(name, (called, &policy), upstream, given)?;
+            let forgets = route.idempotency.and_then(|keys| forgets(&policy.spec, keys.spec));
+            found.lints.extend(forgets);
+            routes.push(found);
         }
         // What no route leads to is still there for the library and the simulator.
         let routed = |name: &String| config.routes.iter().any(|route| route.upstream == *name);
         for (name, upstream) in config.upstreams.iter().filter(|(name, _)| !routed(name)) {
             let names = ("every call".to_owned(), name.as_str());
-            routes.push(Route::new(config, names, None, upstream, given)?.0);
+            let policy = (called(config, name, upstream), &config.policy_for(name));
+            routes.push(Route::new(names, policy, upstream, given)?);
         }
         Ok(Self { file: file.to_owned(), routes, not_used: not_used.collect() })
     }
@@ -168,34 +172,33 @@ impl From<lint::Lint> for Lint {
 
 impl Route {
     fn new(
-        config: &Config,
         (route, name): (String, &str),
-        policy: Option<&str>,
+        (called, policy): (String, &Policy),
         upstream: &Upstream,
         given: &Given,
-    ) -> Result<(Self, Policy), core::spec::Invalid> {
-        let written = policy.unwrap_or(name);
-        let found = config.policies.get(written);
-        let called = match found {
-            Some(_) => written.to_owned(),
-            None => format!("defaults of {}", upstream.preset.word()),
-        };
-        let policy = found.cloned().unwrap_or_else(|| config.policy_for(name));
+    ) -> Result<Self, core::spec::Invalid> {
         let valid = core::Policy::new(policy.spec)?;
         let instances = given.instances.or(upstream.budget.instances).unwrap_or(1);
         // People are told about the numbers that they wrote, which are the whole fleet's where it shares them.
         let whole = core::spec::UpstreamSpec { budget: upstream.budget.whole, ..upstream.spec };
         let lints = lint::lint(&policy.spec, &whole, policy.kind());
         let fleet = lint::fleet(&upstream.spec.budget, instances);
-        let route = Self {
+        Ok(Self {
             route,
             upstream: name.to_owned(),
             policy: called,
-            effective: effective(&policy, &valid, upstream),
+            effective: effective(policy, &valid, upstream),
             worst: worst(&valid, upstream, given, instances),
             lints: lints.into_iter().chain(fleet).map(Lint::from).collect(),
-        };
-        Ok((route, policy))
+        })
+    }
+}
+
+/// What a policy is called, whether or not there is one.
+fn called(config: &Config, name: &str, upstream: &Upstream) -> String {
+    match config.policies.contains_key(name) {
+        true => name.to_owned(),
+        false => format!("defaults of {}", upstream.preset.word()),
     }
 }
 

@@ -28,6 +28,9 @@ pub enum Unable {
         "the gateway sends all requests the same way: write one [[route]] at most, without match"
     )]
     Routes,
+    /// It listens at an address.
+    #[error("gateway.listen is a socket: write an address and a port, such as \"127.0.0.1:8080\"")]
+    Socket,
 }
 
 impl Config {
@@ -43,14 +46,12 @@ impl Config {
         };
         let policy = match file.routes.as_slice() {
             [] => file.policy_for(name),
-            [route] if route.path == "/" && route.methods.is_empty() => {
-                let named = route.policy.as_ref().and_then(|policy| file.policies.get(policy));
-                named.cloned().unwrap_or_else(|| file.policy_for(name))
-            }
+            [route] if route.matches == config::Match::default() => file.policy_of(route),
             _ => return Err(Unable::Routes),
         };
+        let config::Listen::Tcp(listen) = file.gateway.listen else { return Err(Unable::Socket) };
         Ok(Self {
-            listen: file.gateway.listen,
+            listen,
             admin: file.gateway.admin,
             drain: file.gateway.drain,
             policy: policy.spec,

@@ -3,6 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     fmt::Display,
+    path::PathBuf,
     str::FromStr,
 };
 
@@ -15,7 +16,7 @@ use super::{
 };
 
 /// Longest name of a policy, an upstream or whatever else people give names to: they stand in labels of metrics.
-const LONGEST_NAME: usize = 64;
+pub(super) const LONGEST_NAME: usize = 64;
 
 /// The settings of one table. Whatever nobody has asked for when it is dropped is a mistake of whoever wrote it.
 pub struct Fields<'a> {
@@ -71,6 +72,15 @@ impl<'a> Fields<'a> {
     /// Whether a table is written.
     pub fn is_table(&self, name: &'static str) -> bool {
         matches!(self.ask(name), Some(Entry { node: Node { value: Value::Table(_), .. }, .. }))
+    }
+
+    /// Whether a list is not written, or has nothing in it.
+    pub fn is_empty(&self, name: &'static str) -> bool {
+        match self.ask(name).map(|entry| &entry.node.value) {
+            None => true,
+            Some(Value::List(list)) => list.is_empty(),
+            Some(_) => false,
+        }
     }
 
     /// Reads a setting if it is written, else leaves what there is; whether it was there and right.
@@ -197,20 +207,47 @@ impl<'a> Fields<'a> {
         text.ok()
     }
 
-    /// A list of what can be parsed, where a text that cannot may hold credentials; `None` if one cannot.
+    /// The path of a file. What a file should hold, such as a key, is refused and not shown.
+    pub fn file(&self, name: &'static str) -> Option<PathBuf> {
+        let entry = self.ask(name)?;
+        if matches!(&entry.node.value, Value::Text(text) if text.contains(['\n', '\0']) || text.contains("-----"))
+        {
+            self.hide(name);
+            self.wrong(name, "holds what should be in a file: write the path of the file");
+            return None;
+        }
+        self.get::<String>(name).map(PathBuf::from)
+    }
+
+    /// Keeps a setting out of every line that is shown.
+    pub fn hide(&self, name: &'static str) {
+        if let Some(entry) = self.ask(name) {
+            self.document.mask(&entry.node.at);
+        }
+    }
+
+    /// What can be parsed, where a text that cannot may hold credentials; `None` if it cannot.
+    pub fn parsed_one<T: FromStr<Err: Display>>(&self, name: &'static str) -> Option<T> {
+        let entry = self.ask(name)?;
+        self.parse(&self.below(name), &entry.node)
+    }
+
+    fn parse<T: FromStr<Err: Display>>(&self, path: &str, node: &Node) -> Option<T> {
+        let text: String = self.read(path, node)?;
+        let parsed = text.parse();
+        if let Err(error) = &parsed {
+            if text.contains('@') {
+                self.document.mask(&node.at);
+            }
+            self.document.wrong(node.at.clone(), format!("{path}: {error}"));
+        }
+        parsed.ok()
+    }
+
+    /// A list of the same.
     pub fn parsed<T: FromStr<Err: Display>>(&self, name: &'static str) -> Option<Vec<T>> {
         let path = self.below(name);
-        let part = |(i, node): (usize, &Node)| {
-            let text: String = self.read(&format!("{path}[{i}]"), node)?;
-            let parsed = text.parse();
-            if let Err(error) = &parsed {
-                if text.contains('@') {
-                    self.document.mask(&node.at);
-                }
-                self.document.wrong(node.at.clone(), format!("{path}[{i}]: {error}"));
-            }
-            parsed.ok()
-        };
+        let part = |(i, node): (usize, &Node)| self.parse(&format!("{path}[{i}]"), node);
         let parsed: Vec<_> = self.parts(name)?.iter().enumerate().map(part).collect();
         parsed.into_iter().collect() // not before all were looked at
     }

@@ -1,4 +1,4 @@
-//! `[store]` and `[worker.*]`: understood and checked, and used by no host yet.
+//! `[store]` and `[worker.*]`: understood and checked; but for memory, no host uses them yet.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -29,14 +29,17 @@ enum Kind {
 
 impl Store {
     pub(super) fn read(fields: &Fields<'_>) -> Self {
-        fields.all_idle("no host keeps anything: there is neither idempotency nor a worker");
         let words = [
             ("memory", Kind::Memory),
             ("embedded", Kind::Embedded),
             ("redis", Kind::Redis),
             ("postgres", Kind::Postgres),
         ];
-        match fields.word("kind", &words).unwrap_or(Kind::Embedded) {
+        let kind = fields.word("kind", &words).unwrap_or(Kind::Embedded);
+        if !matches!(kind, Kind::Memory) {
+            fields.all_idle("keys are kept in memory, and there is no worker");
+        }
+        match kind {
             Kind::Memory => Self::Memory,
             Kind::Embedded => {
                 let path: String = fields.get("path").unwrap_or_else(|| "quell-data".to_owned());

@@ -158,7 +158,7 @@ fn mistakes_are_told_in_their_place_with_what_to_write() {
         ),
         (
             "[gateway]\nlisten = \"8080\"",
-            "3:10 gateway.listen is \"8080\": write an address and a port, such as \"127.0.0.1:8080\"",
+            "3:10 gateway.listen is \"8080\": write an address and a port, such as \"127.0.0.1:8080\", or a socket, such as \"unix:/run/quell.sock\"",
         ),
         (
             "[gateway]\nadmin = \"0.0.0.0:1\"",

@@ -39,9 +39,13 @@ mod breaker;
 mod budget;
 pub mod document;
 pub mod fields;
+mod gateway;
+#[cfg(test)]
+mod gateway_tests;
 mod handle;
 mod later;
 pub mod live;
+mod matches;
 #[cfg(test)]
 mod mistakes_tests;
 mod node;
@@ -49,12 +53,14 @@ mod policy;
 mod preset;
 mod print;
 mod problem;
+mod reach;
 pub mod read;
+mod route;
 mod secret;
 mod target;
+mod tenant;
 #[cfg(test)]
 mod tests;
-mod traffic;
 mod upstream;
 pub mod value;
 mod watch;
@@ -65,15 +71,19 @@ pub use crate::http::UnsafeMethods;
 pub use breaker::{Breaker, Counted};
 pub use budget::Budget;
 pub use document::{Idle, Override};
+pub use gateway::{AccessLog, Gateway, Listen, NotListen, ServerTls};
 pub use handle::{NotCallable, Unusable};
 pub use later::{Store, Worker};
 pub use live::{Changes, Live};
+pub use matches::{Match, PathMatch};
 pub use policy::{Hedged, Policy, RetryOn, backoff};
 pub use preset::Preset;
 pub use problem::{Place, Problem, Problems};
+pub use reach::{ClientTls, HostField, Protocol};
+pub use route::{Fallback, Keys, LimitKey, Route, RouteLimit, RouteProtocol, TenantsNeed};
 pub use secret::{NoPlace, Secret, Unreadable};
 pub use target::{InvalidTarget, Target};
-pub use traffic::{Gateway, Keys, Route, Tenant};
+pub use tenant::Tenant;
 pub use upstream::Upstream;
 pub use watch::Watch;
 
@@ -188,7 +198,9 @@ impl Config {
         for (name, fields) in root.named("tenant") {
             self.tenants.insert(name, Tenant::read(&fields));
         }
-        self.routes = root.rows("route").iter().filter_map(|row| Route::read(row, self)).collect();
+        for row in root.rows("route") {
+            self.routes.extend(Route::read(&row, self));
+        }
         self.store = root.table("store").map(|fields| Store::read(&fields));
         for (name, fields) in root.named("worker") {
             self.workers.extend(Worker::read(&fields).map(|worker| (name, worker)));

@@ -122,6 +122,22 @@ impl<T: Read> Read for Option<T> {
     }
 }
 
+/// A length of time, or the word `"off"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrOff(pub Option<Duration>);
+
+impl Read for OrOff {
+    fn expected() -> String {
+        format!("{}, or \"off\"", Duration::expected())
+    }
+    fn read(value: &Raw<'_>) -> Option<Self> {
+        match value.text()? {
+            "off" => Some(Self(None)),
+            text => value::duration(text).map(|time| Self(Some(time))),
+        }
+    }
+}
+
 /// So many per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate(pub f64);

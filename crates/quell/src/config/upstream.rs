@@ -19,6 +19,7 @@ use super::{
     fields::{Fields, Switch},
     policy::strip,
     preset::Preset,
+    reach::{ClientTls, HostField, Protocol},
     read::{Raw, Read},
     target::Target,
 };
@@ -38,6 +39,16 @@ pub struct Upstream {
     pub breaker: Breaker,
     /// How many slots each kind of calls may hold, by name.
     pub pools: Vec<(String, u32)>,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// How often names are looked up again.
+    pub resolve: Duration,
+    /// The longest that a connection may take, TLS included.
+    pub connect_timeout: Duration,
+    /// Which `Host` it sees.
+    pub host: HostField,
+    /// What it is shown, and what it must show, where it speaks TLS.
+    pub tls: ClientTls,
 }
 
 /// The modes, by the words for them.
@@ -60,12 +71,18 @@ impl Upstream {
             budget: Budget::of(spec.budget),
             breaker: Breaker::of(spec.breaker),
             pools: Vec::new(),
+            protocol: Protocol::Auto,
+            resolve: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(2),
+            host: HostField::Keep,
+            tls: ClientTls::default(),
         }
     }
 
     pub(super) fn read(fields: &Fields<'_>) -> Self {
         let mut upstream = Self::of(Preset::read(fields));
         upstream.endpoints(fields);
+        upstream.reach(fields);
         upstream.budget(fields);
         if let Some(inside) = fields.table("breaker") {
             upstream.breaker = Breaker::read(&inside);
@@ -89,9 +106,6 @@ impl Upstream {
             Ok(count) => self.spec.endpoints = count,
             Err(_) => fields.wrong("endpoints", "has too many: write at most 65535"),
         }
-        if self.endpoints.len() > 1 {
-            fields.idle("endpoints", "the gateway does not start with more than one");
-        }
     }
 
     fn budget(&mut self, fields: &Fields<'_>) {
@@ -112,9 +126,6 @@ impl Upstream {
                 Ok(part) => self.spec.children = Some(part),
                 Err(error) => inside.invalid(&strip("budget.", &error)),
             }
-            inside.all_idle(
-                "no host has budgets of routes or tenants, so all draw on the upstream's",
-            );
         }
     }
 

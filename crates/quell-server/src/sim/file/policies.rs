@@ -1,7 +1,7 @@
 //! Policies by name: those of the file, exactly.
 
 use quell::{
-    config::{Config, Policy, UnsafeMethods, fields::Fields},
+    config::{Config, Policy, Route, UnsafeMethods, fields::Fields},
     core::spec::{PolicySpec, UpstreamSpec},
 };
 
@@ -19,12 +19,14 @@ pub(super) struct Named {
 /// Reads `policy` and `upstream`, or `route`, which names both; `None` if none of them is written, or if one is wrong. A policy
 /// without an upstream has `usual` beside it; an upstream without a policy has the one that the file has for it.
 pub(super) fn read(config: &Config, fields: &Fields<'_>, usual: UpstreamSpec) -> Option<Named> {
-    let mut policy = fields.reference("policy", "policy", config.policies.keys());
+    let policy = fields.reference("policy", "policy", config.policies.keys());
+    let mut routed = None;
     let mut upstream = fields.reference("upstream", "upstream", config.upstreams.keys());
     if let Some(written) = fields.get::<String>("route") {
-        let route = config.routes.iter().find(|it| it.path == written || it.name() == written);
+        let path = |route: &Route| route.matches.path.as_str().to_owned();
+        let route = config.routes.iter().find(|it| path(it) == written || it.name == written);
         let Some(route) = route else {
-            let known: Vec<_> = config.routes.iter().map(|route| route.path.as_str()).collect();
+            let known: Vec<_> = config.routes.iter().map(path).collect();
             let fix = match known.as_slice() {
                 [] => "write [[route]] with match = { path = … } and upstream".to_owned(),
                 known => format!("write {}", known.join(" or ")),
@@ -41,10 +43,11 @@ pub(super) fn read(config: &Config, fields: &Fields<'_>, usual: UpstreamSpec) ->
         if policy.is_some() || upstream.is_some() {
             fields.wrong("route", "names both policy and upstream: write either it or them");
         }
-        policy = route.policy.clone();
         upstream = Some(route.upstream.clone());
+        routed = Some(config.policy_of(route));
     }
     let written = match (&policy, &upstream) {
+        _ if routed.is_some() => routed,
         (Some(policy), _) => config.policies.get(policy).cloned(),
         (None, Some(upstream)) => Some(config.policy_for(upstream)),
         (None, None) => None,

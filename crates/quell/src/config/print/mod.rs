@@ -3,6 +3,8 @@
 //! Whoever asks what a default is, or what came of a file and its environment, reads it here. Secrets are shown as the
 //! places they are in.
 
+mod traffic;
+
 use std::{
     fmt::{self, Display, Write},
     time::Duration,
@@ -17,20 +19,19 @@ use quell_core::{
 };
 
 use super::{
-    Breaker, Budget, Config, Counted, Gateway, Policy, RetryOn, Route, Store, Tenant, Upstream,
-    Worker,
+    Breaker, Budget, ClientTls, Config, Counted, Policy, RetryOn, Upstream,
     breaker::MODES as BREAKER_MODES,
     budget::in_tokens,
     policy::UNSAFE_METHODS,
     preset::word,
-    traffic::{EXPIRES, PRIORITIES, ROLES},
+    reach::{HOSTS, PROTOCOLS},
     upstream::{GATES, MODES, ORDERS},
     value::Written,
 };
 
 pub(super) fn effective(config: &Config) -> String {
     let mut text = String::from("version = 1\n");
-    section(&mut text, "[gateway]", gateway(&config.gateway));
+    section(&mut text, "[gateway]", traffic::gateway(&config.gateway));
     for (name, policy) in &config.policies {
         section(&mut text, &format!("[policy.{name}]"), self::policy(policy));
     }
@@ -38,16 +39,16 @@ pub(super) fn effective(config: &Config) -> String {
         section(&mut text, &format!("[upstream.{name}]"), self::upstream(upstream));
     }
     for (name, tenant) in &config.tenants {
-        section(&mut text, &format!("[tenant.{name}]"), self::tenant(tenant));
+        section(&mut text, &format!("[tenant.{name}]"), traffic::tenant(tenant));
     }
     for route in &config.routes {
-        section(&mut text, "[[route]]", self::route(route));
+        section(&mut text, "[[route]]", traffic::route(route));
     }
     if let Some(store) = &config.store {
-        section(&mut text, "[store]", self::store(store));
+        section(&mut text, "[store]", traffic::store(store));
     }
     for (name, worker) in &config.workers {
-        section(&mut text, &format!("[worker.{name}]"), self::worker(worker));
+        section(&mut text, &format!("[worker.{name}]"), traffic::worker(worker));
     }
     text
 }
@@ -89,6 +90,13 @@ impl Settings {
 
     fn word(self, name: &'static str, word: &str) -> Self {
         self.with(name, Text(word))
+    }
+
+    fn maybe_word(self, name: &'static str, word: Option<impl Display>) -> Self {
+        match word {
+            Some(word) => self.word(name, &word.to_string()),
+            None => self,
+        }
     }
 
     fn number(self, name: &'static str, number: f64) -> Self {
@@ -136,15 +144,6 @@ fn list<T>(parts: &[T], shown: impl Fn(&T) -> String) -> String {
 
 fn texts<T: Display>(parts: &[T]) -> String {
     list(parts, |part| Text(&part.to_string()).to_string())
-}
-
-fn gateway(gateway: &Gateway) -> Settings {
-    Settings::default()
-        .word("listen", &gateway.listen.to_string())
-        .word("admin", &gateway.admin.to_string())
-        .word("role", word(&ROLES, gateway.role))
-        .with("trusted_hops", texts(&gateway.trusted_hops))
-        .time("drain", gateway.drain)
 }
 
 fn policy(policy: &Policy) -> Settings {
@@ -216,6 +215,14 @@ fn upstream(upstream: &Upstream) -> Settings {
         .with("throttle", throttle)
         .with("ejection", ejection)
         .word("gate", word(&GATES, spec.gate))
+        .word("protocol", word(&PROTOCOLS, upstream.protocol))
+        .time("resolve", upstream.resolve)
+        .time("connect_timeout", upstream.connect_timeout)
+        .word("host", word(&HOSTS, upstream.host))
+        .maybe(
+            "tls",
+            (upstream.tls != ClientTls::default()).then(|| traffic::client_tls(&upstream.tls)),
+        )
 }
 
 fn limit(spec: &quell_core::limiter::Spec) -> Settings {
@@ -323,47 +330,4 @@ fn counted(counted: &Counted) -> String {
         Counted::Code(code) => code.to_string(),
         Counted::Fault(fault) => Text(word(&Counted::FAULTS, *fault)).to_string(),
     }
-}
-
-fn tenant(tenant: &Tenant) -> Settings {
-    Settings::default()
-        .with("keys", texts(&tenant.keys))
-        .maybe("rate_limit", tenant.rate_limit.map(|spec| limit(&spec)))
-        .word("priority", word(&PRIORITIES, tenant.priority))
-}
-
-fn route(route: &Route) -> Settings {
-    let matched = Settings::default().word("path", &route.path);
-    let keys = route.idempotency.map(|keys| {
-        let inside = Settings::default().with("required", keys.required).time("ttl", keys.spec.ttl);
-        inside.time("lease", keys.spec.lease).word("on_expiry", word(&EXPIRES, keys.spec.on_expiry))
-    });
-    Settings::default()
-        .inside("match", matched.with("methods", texts(&route.methods)))
-        .word("upstream", &route.upstream)
-        .maybe("policy", route.policy.as_ref().map(|policy| Text(policy)))
-        .maybe("idempotency", keys)
-}
-
-fn store(store: &Store) -> Settings {
-    let kind = |word| Settings::default().word("kind", word);
-    let url =
-        |url: &Option<super::Secret>| url.as_ref().map(|url| Text(&url.to_string()).to_string());
-    match store {
-        Store::Memory => kind("memory"),
-        Store::Embedded(path) => kind("embedded").word("path", &path.display().to_string()),
-        Store::Redis(at) => kind("redis").maybe("url", url(at)),
-        Store::Postgres(at) => kind("postgres").maybe("url", url(at)),
-    }
-}
-
-fn worker(worker: &Worker) -> Settings {
-    let tiers: Vec<_> = worker.tiers.iter().copied().map(Written).collect();
-    let quoted = |text: &Option<String>| text.as_ref().map(|text| Text(text).to_string());
-    let source = Settings::default().maybe("kafka", quoted(&worker.kafka));
-    let source = source.word("topic", &worker.topic).maybe("group", quoted(&worker.group));
-    Settings::default()
-        .inside("source", source)
-        .word("handler", &worker.handler)
-        .with("tiers", texts(&tiers))
 }

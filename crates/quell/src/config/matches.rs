@@ -1,0 +1,165 @@
+//! `match = { … }`: which requests a route takes.
+
+use http::{HeaderName, HeaderValue, Method};
+
+use super::{
+    fields::Fields,
+    read::{Raw, Read},
+};
+
+/// Fields of a request whose values are secrets, so that no file may hold them.
+const SECRET: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
+
+/// Which requests a route takes: all that it says must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Match {
+    /// The host they are for, in small letters and without a port; `*.example.com` for all below it.
+    pub host: Option<String>,
+    /// Their paths.
+    pub path: PathMatch,
+    /// Their methods; all if empty.
+    pub methods: Vec<String>,
+    /// Fields that they have, by names in small letters, with exactly these values.
+    pub headers: Vec<(String, String)>,
+}
+
+/// Which paths a route takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathMatch {
+    /// Those that begin with these segments; `/` for all, else without a slash at its end.
+    Prefix(String),
+    /// This one.
+    Exact(String),
+}
+
+impl Default for PathMatch {
+    fn default() -> Self {
+        Self::Prefix("/".to_owned())
+    }
+}
+
+impl PathMatch {
+    /// As written.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Prefix(path) | Self::Exact(path) => path,
+        }
+    }
+}
+
+impl Match {
+    pub(super) fn read(fields: &Fields<'_>) -> Self {
+        let host = host(fields);
+        let exact = path(fields, "exact");
+        let prefix = path(fields, "path").map(trimmed);
+        let path = match (prefix, exact) {
+            (Some(_), Some(exact)) => {
+                fields.wrong("exact", "is written beside path: write one of them");
+                PathMatch::Exact(exact)
+            }
+            (None, Some(exact)) => PathMatch::Exact(exact),
+            (Some(prefix), None) => PathMatch::Prefix(prefix),
+            (None, None) => PathMatch::default(),
+        };
+        let verbs: Vec<Verb> = fields.list("methods").unwrap_or_default();
+        let methods = verbs.into_iter().map(|Verb(method)| method).collect();
+        Self { host, path, methods, headers: headers(fields) }
+    }
+
+    /// For people: methods, host and path.
+    pub(super) fn shown(&self) -> String {
+        let at = format!("{}{}", self.host.as_deref().unwrap_or_default(), self.path.as_str());
+        match self.methods.as_slice() {
+            [] => at,
+            methods => format!("{} {at}", methods.join(",")),
+        }
+    }
+}
+
+fn host(fields: &Fields<'_>) -> Option<String> {
+    let host: String = fields.get("host")?;
+    let name = host.strip_prefix("*.").unwrap_or(&host);
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_address = name.starts_with('[') && name.ends_with(']');
+    let inside = name.trim_start_matches('[').trim_end_matches(']');
+    let is_name = !name.is_empty() && name.len() <= 253 && name.chars().all(legal);
+    if is_name || (is_address && inside.parse::<std::net::Ipv6Addr>().is_ok()) {
+        return Some(host.to_ascii_lowercase());
+    }
+    fields.wrong(
+        "host",
+        format_args!(
+            "is \"{}\": write a name without a port, such as \"api.example.com\" or \"*.example.com\"",
+            host.escape_debug()
+        ),
+    );
+    None
+}
+
+/// A path as it stands in a request.
+pub(super) fn path(fields: &Fields<'_>, name: &'static str) -> Option<String> {
+    let path: String = fields.get(name)?;
+    let legal = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#');
+    if path.starts_with('/') && path.bytes().all(legal) {
+        return Some(path);
+    }
+    fields.wrong(
+        name,
+        format_args!(
+            "is \"{}\": write a path that begins with / and has no query, such as \"/pay\"",
+            path.escape_debug()
+        ),
+    );
+    None
+}
+
+/// Without the slash at its end, for a prefix of whole segments.
+pub(super) fn trimmed(path: String) -> String {
+    match path.trim_end_matches('/') {
+        "" => "/".to_owned(),
+        trimmed => trimmed.to_owned(),
+    }
+}
+
+/// A method as requests have it.
+struct Verb(String);
+
+impl Read for Verb {
+    fn expected() -> String {
+        "a method in capitals, such as \"GET\"".to_owned()
+    }
+
+    fn read(value: &Raw<'_>) -> Option<Self> {
+        let text = value.text()?;
+        let is_small = text.bytes().any(|byte| byte.is_ascii_lowercase());
+        let is_method = !is_small && Method::from_bytes(text.as_bytes()).is_ok();
+        is_method.then(|| Self(text.to_owned()))
+    }
+}
+
+fn headers(fields: &Fields<'_>) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (name, value) in fields.values::<String>("headers") {
+        match HeaderName::try_from(name.as_str()) {
+            Ok(name) if SECRET.contains(&name.as_str()) => {
+                fields.hide("headers");
+                fields.wrong("headers", format_args!("has {name}, whose value is a secret: write [tenant.…] to tell callers apart, or another field"));
+            }
+            Ok(name) if HeaderValue::try_from(value.as_str()).is_ok() => {
+                found.push((name.as_str().to_owned(), value));
+            }
+            Ok(name) => fields.wrong(
+                "headers",
+                format_args!("has a value for {name} that no request can have: write plain text"),
+            ),
+            Err(_) => fields.wrong(
+                "headers",
+                format_args!(
+                    "has \"{}\", which no field can be called: write such as \"x-version\"",
+                    name.chars().take(60).collect::<String>().escape_debug()
+                ),
+            ),
+        }
+    }
+    found
+}

@@ -1,0 +1,58 @@
+//! `[tenant.*]`: who calls, and how much.
+
+use quell_core::{Priority, limiter, mode::Mode};
+
+use super::{
+    fields::{Fields, Switch},
+    secret::Secret,
+    upstream::{mode, rate_limit},
+};
+
+/// Who calls, and how much.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tenant {
+    /// Where the hashes of its keys are, at least one.
+    pub keys: Vec<Secret>,
+    /// How often it may ask.
+    pub rate_limit: Option<limiter::Spec>,
+    /// Whether that limit is obeyed or only counted.
+    pub mode: Mode,
+    /// How important it is under pressure.
+    pub priority: Priority,
+}
+
+/// The priorities, by the words for them.
+pub(super) const PRIORITIES: [(&str, Priority); 3] = [
+    ("critical", Priority::Critical),
+    ("default", Priority::Default),
+    ("sheddable", Priority::Sheddable),
+];
+
+impl Tenant {
+    pub(super) fn read(fields: &Fields<'_>) -> Self {
+        let keys = fields.secrets("keys");
+        if fields.is_empty("keys") {
+            fields.wrong("keys", "is missing: write where the hash of a key is, such as \"env:SHOP_KEY_HASH\"; `quell key new` makes both");
+        }
+        let limit = limited(fields, |_| ());
+        let priority = fields.word("priority", &PRIORITIES).unwrap_or_default();
+        let mode = limit.map_or_else(Mode::default, |(_, mode, ())| mode);
+        Self { keys, rate_limit: limit.map(|(spec, ..)| spec), mode, priority }
+    }
+}
+
+/// A `rate_limit` that is valid, and whatever else stands in it.
+pub(super) fn limited<T>(
+    fields: &Fields<'_>,
+    more: impl FnOnce(&Fields<'_>) -> T,
+) -> Option<(limiter::Spec, Mode, T)> {
+    let Switch::On(inside) = fields.switch("rate_limit") else { return None };
+    let mut obeyed = Mode::default();
+    mode(&inside, &mut obeyed);
+    let more = more(&inside);
+    let spec = rate_limit(&inside)?;
+    if let Err(error) = limiter::Limiter::new(spec, quell_core::Time::ZERO) {
+        fields.invalid(&error);
+    }
+    Some((spec, obeyed, more))
+}
