@@ -3,32 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::{Bound, ErrorKind, Listener, Peer, Stream, io, tcp, unix};
-
-/// A directory of this test's own, gone at its end.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("quell-{name}-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        Self(dir)
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.0.join("quell.sock")
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use crate::gateway::kit::Dir;
 
 fn open(bound: Vec<Bound>) -> Vec<Listener> {
     bound.into_iter().map(|bound| bound.open().unwrap()).collect()
@@ -75,7 +54,7 @@ async fn an_ipv4_caller_of_an_ipv6_listener_has_its_ipv4_address() {
 #[tokio::test]
 async fn every_core_can_take_callers_of_one_unix_socket_for_owner_and_group() {
     let dir = Dir::new("cores");
-    let path = dir.socket();
+    let path = dir.path("quell.sock");
     let bound = unix(&path, 3).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
     assert_eq!(bound[0].addr(), None);
@@ -91,7 +70,7 @@ async fn every_core_can_take_callers_of_one_unix_socket_for_owner_and_group() {
 #[tokio::test]
 async fn a_socket_that_was_left_behind_is_replaced_and_a_live_one_or_a_file_is_not() {
     let dir = Dir::new("stale");
-    let path = dir.socket();
+    let path = dir.path("quell.sock");
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let ours = unix(&path, 1).unwrap();
@@ -111,7 +90,7 @@ async fn a_socket_that_was_left_behind_is_replaced_and_a_live_one_or_a_file_is_n
 #[tokio::test]
 async fn a_socket_that_took_the_place_of_ours_is_left_alone() {
     let dir = Dir::new("place");
-    let path = dir.socket();
+    let path = dir.path("quell.sock");
     let ours = unix(&path, 1).unwrap();
     fs::remove_file(&path).unwrap();
     let theirs = unix(&path, 1).unwrap();
@@ -124,7 +103,7 @@ async fn a_socket_that_took_the_place_of_ours_is_left_alone() {
 #[tokio::test]
 async fn a_drain_lets_in_whoever_is_in_the_queue_and_nobody_after() {
     let dir = Dir::new("drain");
-    let path = dir.socket();
+    let path = dir.path("quell.sock");
     let tcp = tcp("127.0.0.1:0".parse().unwrap(), 1).unwrap();
     let addr = tcp[0].addr().unwrap();
     let tcp_callers: Vec<_> =

@@ -36,6 +36,8 @@ mod file;
 mod forward;
 mod gate;
 mod headers;
+#[cfg(test)]
+mod kit;
 #[allow(dead_code, unused_imports)] // until every way in goes through it
 mod listen;
 pub(crate) mod log;
@@ -45,6 +47,7 @@ mod replay;
 mod respond;
 mod socket;
 pub(crate) mod start;
+#[allow(dead_code, unused_imports)] // until every connection goes through it
 mod tls;
 mod watch;
 

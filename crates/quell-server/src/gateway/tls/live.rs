@@ -1,0 +1,80 @@
+//! A configuration made of files, and made anew when they change.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+use super::TlsError;
+use super::files::{Contents, Files, Mark};
+
+type Build<T> = Box<dyn Fn(&Contents) -> Result<T, TlsError> + Send + Sync>;
+
+/// See the [module](self). Both ways to take new files read them at once, so call them where waiting is allowed.
+pub(in crate::gateway) struct Live<T> {
+    files: Files,
+    build: Build<T>,
+    current: ArcSwap<T>,
+    seen: Mutex<Seen>,
+}
+
+/// What was in the files when they were looked at.
+struct Seen {
+    /// What is in force, or was refused and told.
+    taken: Mark,
+    /// What was seen once, and may still be in the middle of being written.
+    fresh: Option<Mark>,
+}
+
+impl<T> Live<T> {
+    pub(super) fn new(
+        files: Files,
+        build: impl Fn(&Contents) -> Result<T, TlsError> + Send + Sync + 'static,
+    ) -> Result<Self, TlsError> {
+        let contents = files.read();
+        let current = ArcSwap::from_pointee(build(&contents)?);
+        let seen = Mutex::new(Seen { taken: contents.mark(), fresh: None });
+        Ok(Self { files, build: Box::new(build), current, seen })
+    }
+
+    /// What is in force.
+    pub(super) fn load(&self) -> Arc<T> {
+        self.current.load_full()
+    }
+
+    /// Takes the files as they are now. If they cannot be used, what is in force stays.
+    pub(in crate::gateway) fn reload(&self) -> Result<(), TlsError> {
+        let contents = self.files.read();
+        let mut seen = self.seen.lock();
+        *seen = Seen { taken: contents.mark(), fresh: None };
+        self.current.store(Arc::new((self.build)(&contents)?));
+        Ok(())
+    }
+
+    /// For a look every few seconds: takes other contents once they were seen twice, and says whether it did. Contents
+    /// that cannot be used are told once, and what is in force stays.
+    pub(in crate::gateway) fn look(&self) -> Result<bool, TlsError> {
+        let contents = self.files.read();
+        let mark = contents.mark();
+        let mut seen = self.seen.lock();
+        if mark == seen.taken || seen.fresh != Some(mark) {
+            seen.fresh = (mark != seen.taken).then_some(mark);
+            return Ok(false);
+        }
+        *seen = Seen { taken: mark, fresh: None };
+        self.current.store(Arc::new((self.build)(&contents)?));
+        Ok(true)
+    }
+
+    /// A line for people if the key can be read by others.
+    pub(in crate::gateway) fn warning(&self) -> Option<String> {
+        self.files.warning()
+    }
+}
+
+impl<T> fmt::Debug for Live<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Live").field("files", &self.files).finish_non_exhaustive()
+    }
+}
