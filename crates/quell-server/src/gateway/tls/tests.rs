@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use rustls::HandshakeKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::time::Instant;
 
@@ -41,8 +42,15 @@ impl Site {
     }
 }
 
-/// What both sides agree on after a byte went either way: only then the client knows that it was let in.
-async fn shake(server: &Server, client: &Client, host: &str) -> io::Result<(Version, Vec<u8>)> {
+/// What both sides agreed on.
+struct Agreed {
+    version: Version,
+    shown: Vec<u8>,
+    resumed: bool,
+}
+
+/// Agrees and sends a byte either way: only then the client knows that it was let in.
+async fn shake(server: &Server, client: &Client, host: &str) -> io::Result<Agreed> {
     let (near, far) = duplex(16 * 1024);
     let serve = async {
         let (mut stream, version) = server.accept(far).await?;
@@ -57,11 +65,12 @@ async fn shake(server: &Server, client: &Client, host: &str) -> io::Result<(Vers
         stream.flush().await?;
         assert_eq!(stream.read_u8().await?, 7);
         let shown = stream.get_ref().1.peer_certificates().unwrap()[0].to_vec();
-        Ok::<_, io::Error>((version, shown))
+        let resumed = stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed);
+        Ok::<_, io::Error>(Agreed { version, shown, resumed })
     };
     let (served, called) = tokio::join!(serve, call);
     let called = called?;
-    assert_eq!(served?, called.0);
+    assert_eq!(served?, called.version);
     Ok(called)
 }
 
@@ -76,7 +85,11 @@ async fn alpn_says_which_http_is_spoken_and_who_does_not_know_it_speaks_http1() 
     ];
     for (offer, version) in offers {
         let client = Client::new(site.trust(), offer).unwrap();
-        assert_eq!(shake(&server, &client, "localhost").await.unwrap().0, version, "{offer:?}");
+        assert_eq!(
+            shake(&server, &client, "localhost").await.unwrap().version,
+            version,
+            "{offer:?}"
+        );
     }
     let (near, far) = duplex(16 * 1024);
     let mut config = ClientConfig::clone(&site.client().live.load());
@@ -128,9 +141,8 @@ async fn a_session_is_not_resumed_past_a_change_of_whom_to_trust() {
     old.issue("shop", &cert, &key);
     let ours = Trust { cert: Some(&cert), key: Some(&key), ..site.trust() };
     let client = Client::new(ours, Offer::Auto).unwrap();
-    for _ in 0..2 {
-        shake(&server, &client, "localhost").await.unwrap();
-    }
+    assert!(!shake(&server, &client, "localhost").await.unwrap().resumed);
+    assert!(shake(&server, &client, "localhost").await.unwrap().resumed);
     fs::copy(&new.file, &old.file).unwrap();
     server.live.reload().unwrap();
     assert!(shake(&server, &client, "localhost").await.is_err());
@@ -140,14 +152,14 @@ async fn a_session_is_not_resumed_past_a_change_of_whom_to_trust() {
 async fn a_new_certificate_is_shown_once_it_was_seen_twice_and_a_bad_one_never() {
     let site = Site::new("reload");
     let (server, client) = (site.server(None), site.client());
-    let first = shake(&server, &client, "localhost").await.unwrap().1;
+    let first = shake(&server, &client, "localhost").await.unwrap().shown;
     assert!(!server.live.look().unwrap());
 
     site.ca.issue("localhost", &site.cert, &site.key);
     assert!(!server.live.look().unwrap(), "it may still be in the middle of being written");
-    assert_eq!(shake(&server, &client, "localhost").await.unwrap().1, first);
+    assert_eq!(shake(&server, &client, "localhost").await.unwrap().shown, first);
     assert!(server.live.look().unwrap());
-    let second = shake(&server, &client, "localhost").await.unwrap().1;
+    let second = shake(&server, &client, "localhost").await.unwrap().shown;
     assert_ne!(first, second);
 
     let key = fs::read(&site.key).unwrap();
@@ -159,12 +171,12 @@ async fn a_new_certificate_is_shown_once_it_was_seen_twice_and_a_bad_one_never()
         assert!(!error.contains("nonsense"), "{error}");
         assert!(!server.live.look().unwrap(), "told once is enough");
         assert!(server.live.reload().is_err(), "who asks is told again");
-        assert_eq!(shake(&server, &client, "localhost").await.unwrap().1, second);
+        assert_eq!(shake(&server, &client, "localhost").await.unwrap().shown, second);
     }
     fs::write(&site.key, key).unwrap();
     assert!(!server.live.look().unwrap());
     assert!(server.live.look().unwrap());
-    assert_eq!(shake(&server, &client, "localhost").await.unwrap().1, second);
+    assert_eq!(shake(&server, &client, "localhost").await.unwrap().shown, second);
 }
 
 #[test]
