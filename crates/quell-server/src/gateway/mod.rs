@@ -44,6 +44,8 @@ pub(crate) mod log;
 pub(crate) mod per_core;
 mod pool;
 mod replay;
+#[allow(dead_code)] // until every connection goes through it
+mod resolve;
 mod respond;
 mod socket;
 pub(crate) mod start;

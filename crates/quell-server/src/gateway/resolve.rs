@@ -1,0 +1,155 @@
+//! Where an endpoint is: its name looked up now and then, and a connection to one of its addresses.
+//!
+//! **Why.** Names move: a fail-over, a new deployment or a scaled service is a change of DNS that a process which looked once
+//! never hears of. And a name service that fails is no reason to forget where everybody is.
+//!
+//! **How.** A [`Resolver`] belongs to one endpoint on one core. [`Resolver::refresh`], called by the core's sweep and by
+//! every connect, looks the name up in the background when that is due: after `every`, or after a connect that
+//! failed, at most once a second. What was found last is used until something else is found ([`Known`] decides). A
+//! connect tries one address after the other, IPv6 and IPv4 in turn, each within its share of the time. Addresses
+//! written as such are never looked up.
+
+mod known;
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::spawn_local;
+use tokio::time::{Instant, timeout_at};
+
+use known::Known;
+
+/// The least that one address is given when there are others to try.
+const SHARE: Duration = Duration::from_millis(250);
+
+type Found = io::Result<Vec<SocketAddr>>;
+type Finding = Pin<Box<dyn Future<Output = Found>>>;
+
+/// Looks a name up: the system's way, or a test's.
+struct Lookup(Box<dyn Fn(String, u16) -> Finding>);
+
+impl Lookup {
+    fn system() -> Self {
+        Self(Box::new(|host, port| {
+            Box::pin(async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) })
+        }))
+    }
+}
+
+impl fmt::Debug for Lookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lookup")
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Resolver {
+    host: String,
+    port: u16,
+    lookup: Lookup,
+    known: RefCell<Known>,
+    looking: Cell<bool>,
+    looked: Notify,
+}
+
+impl Resolver {
+    /// For an endpoint's name or address (without brackets), looked up again every so often.
+    pub(super) fn new(host: &str, port: u16, every: Duration) -> Rc<Self> {
+        Self::with(host, port, every, Lookup::system())
+    }
+
+    fn with(host: &str, port: u16, every: Duration, lookup: Lookup) -> Rc<Self> {
+        let known = match host.parse::<IpAddr>() {
+            Ok(ip) => Known::fixed(SocketAddr::new(ip, port)),
+            Err(_) => Known::name(every),
+        };
+        Rc::new(Self {
+            host: host.to_owned(),
+            port,
+            lookup,
+            known: RefCell::new(known),
+            looking: Cell::new(false),
+            looked: Notify::new(),
+        })
+    }
+
+    /// Looks the name up in the background if that is due and not under way.
+    pub(super) fn refresh(self: &Rc<Self>) {
+        if self.looking.get() || !self.known.borrow().is_due(Instant::now()) {
+            return;
+        }
+        self.looking.set(true);
+        let this = Rc::clone(self);
+        spawn_local(async move {
+            let found = (this.lookup.0)(this.host.clone(), this.port).await;
+            this.known.borrow_mut().learn(Instant::now(), found);
+            this.looking.set(false);
+            this.looked.notify_waiters();
+        });
+    }
+
+    /// Connects to one of its addresses within this time, lookup included. Small writes go out at once.
+    pub(super) async fn connect(self: &Rc<Self>, within: Duration) -> io::Result<TcpStream> {
+        self.reach(within, TcpStream::connect).await.inspect(|stream| {
+            let _ = stream.set_nodelay(true); // a peer that has already gone is noticed soon enough
+        })
+    }
+
+    async fn reach<T, F: Future<Output = io::Result<T>>>(
+        self: &Rc<Self>,
+        within: Duration,
+        connect: impl Fn(SocketAddr) -> F,
+    ) -> io::Result<T> {
+        let until = Instant::now() + within;
+        let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+        let order = timeout_at(until, self.order()).await.map_err(late)??;
+        let mut last = io::ErrorKind::TimedOut.into();
+        for (tried, addr) in order.iter().enumerate() {
+            let now = Instant::now();
+            let left = until.saturating_duration_since(now);
+            if left.is_zero() {
+                break;
+            }
+            let share = (left / (order.len() - tried) as u32).max(SHARE).min(left);
+            match timeout_at(now + share, connect(*addr)).await.unwrap_or_else(|e| Err(late(e))) {
+                Ok(connected) => {
+                    self.known.borrow_mut().reached(*addr);
+                    return Ok(connected);
+                }
+                Err(error) => {
+                    self.known.borrow_mut().failed(*addr, Instant::now());
+                    last = error;
+                }
+            }
+        }
+        self.refresh();
+        Err(last)
+    }
+
+    /// The addresses in the order to try them; waits for them if none is known yet.
+    async fn order(self: &Rc<Self>) -> Found {
+        loop {
+            self.refresh();
+            if let Some(order) = self.known.borrow_mut().order(Instant::now()) {
+                return Ok(order);
+            }
+            if !self.looking.get() {
+                return Err(self.known.borrow().why(&self.host));
+            }
+            self.looked.notified().await;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+mod tests;
