@@ -41,6 +41,8 @@ mod kit;
 #[allow(dead_code, unused_imports)] // until every way in goes through it
 mod listen;
 pub(crate) mod log;
+#[allow(dead_code)] // until the command tells it
+pub(crate) mod notify;
 pub(crate) mod per_core;
 mod pool;
 mod replay;
