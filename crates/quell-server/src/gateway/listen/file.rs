@@ -54,8 +54,12 @@ pub(super) fn remove_stale(path: &Path, addr: &SockAddr) -> io::Result<()> {
     let caller = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     caller.set_nonblocking(true)?; // a full queue would hold us up
     match caller.connect(addr) {
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(error),
-        _ => in_use("another process listens on it"),
+        Err(error) => match error.kind() {
+            ErrorKind::ConnectionRefused => fs::remove_file(path),
+            ErrorKind::NotFound => Ok(()), // gone by itself
+            ErrorKind::PermissionDenied => Err(error),
+            _ => in_use("another process listens on it"), // its queue is full
+        },
+        Ok(()) => in_use("another process listens on it"),
     }
 }
