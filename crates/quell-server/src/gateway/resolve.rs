@@ -82,6 +82,11 @@ impl Resolver {
         })
     }
 
+    /// Another interval, of a file that was reloaded: what is known stays, which a new resolver would have to find.
+    pub(super) fn set_every(&self, every: Duration) {
+        self.known.borrow_mut().set_every(every);
+    }
+
     /// Looks the name up in the background if that is due and not under way.
     pub(super) fn refresh(self: &Rc<Self>) {
         if self.looking.get() || !self.known.borrow().is_due(Instant::now()) {

@@ -49,8 +49,13 @@ impl Known {
 
     /// A name that was not looked up yet.
     pub(super) fn name(every: Duration) -> Self {
-        let every = Some(every.max(AT_MOST));
+        let every = Some(every);
         Self { all: Vec::new(), next: 0, every, looked_at: None, doubted: false, error: None }
+    }
+
+    /// Another interval; an address that was written as such has none.
+    pub(super) fn set_every(&mut self, every: Duration) {
+        self.every = self.every.map(|_| every);
     }
 
     /// Whether to look the name up now.
@@ -60,7 +65,8 @@ impl Known {
             (Some(_), None) => true,
             (Some(every), Some(at)) => {
                 let hurry = self.doubted || self.error.is_some();
-                now.saturating_duration_since(at) >= if hurry { AT_MOST } else { every }
+                now.saturating_duration_since(at)
+                    >= if hurry { AT_MOST } else { every.max(AT_MOST) }
             }
         }
     }
@@ -173,10 +179,10 @@ mod tests {
         known.learn(now, Ok(addrs(&["10.0.0.1:80"])));
         assert!(!known.is_due(now + seconds(29)));
         assert!(known.is_due(now + seconds(30)));
-        let mut often = Known::name(Duration::ZERO);
-        often.learn(now, Ok(addrs(&["10.0.0.1:80"])));
-        assert!(!often.is_due(now + Duration::from_millis(999)));
-        assert!(often.is_due(now + seconds(1)));
+        known.set_every(Duration::ZERO);
+        assert!(!known.is_due(now + Duration::from_millis(999)));
+        assert!(known.is_due(now + seconds(1)));
+        assert_eq!(known.order(now), Some(addrs(&["10.0.0.1:80"])));
     }
 
     #[test]
@@ -237,6 +243,7 @@ mod tests {
         let now = Instant::now();
         let mut known = Known::fixed("[::1]:80".parse().unwrap());
         known.failed("[::1]:80".parse().unwrap(), now);
+        known.set_every(seconds(1));
         assert!(!known.is_due(now + seconds(86_400)));
         assert_eq!(known.order(now), Some(addrs(&["[::1]:80"])));
     }
