@@ -97,6 +97,8 @@ pub struct InFlight {
     patience_nanos: u64,
     pace: Pace,
     finder: Finder,
+    /// While a limit is held by hand: what stands underneath.
+    beneath: Option<(Limit, u32)>,
 }
 
 impl InFlight {
@@ -120,23 +122,54 @@ impl InFlight {
             patience_nanos: nanos(per_try),
             pace: Pace::default(),
             finder: Finder::default(),
+            beneath: None,
         })
     }
 
     /// Takes on the kind and timeout of one just made and keeps all that was learned: patience and pace, which are watched
-    /// under every kind, and the limit that was found. What is under way beyond the new limit drains.
+    /// under every kind, and the limit that was found. What is under way beyond the new limit drains. One that is held by
+    /// hand stays.
     pub fn adopt(&mut self, fresh: &Self) {
+        let held = self.is_held().then_some(self.limit);
         (self.kind, self.limit, self.per_try) = (fresh.kind, fresh.limit, fresh.per_try);
         if let Limit::Adaptive { ceiling } = self.kind {
             self.follow(ceiling);
         }
+        self.beneath = None;
         self.decide();
+        if let Some(held) = held {
+            self.hold(held);
+        }
     }
 
-    /// This many from now on, whatever was written: for incidents, and for whoever decides elsewhere.
+    /// This many from now on, whatever was written: for whoever decides elsewhere.
     pub fn set(&mut self, limit: u32) {
         let limit = limit.max(1);
+        let set = (Limit::Fixed(limit), limit);
+        match &mut self.beneath {
+            Some(beneath) => *beneath = set,
+            None => (self.kind, self.limit) = set,
+        }
+    }
+
+    /// This many until [let go](InFlight::let_go), whatever was written or is found. Meanwhile only patience and pace are
+    /// watched: what comes back under a limit set by hand says nothing of the right one.
+    pub fn hold(&mut self, limit: u32) {
+        self.beneath.get_or_insert((self.kind, self.limit));
+        let limit = limit.max(1);
         (self.kind, self.limit) = (Limit::Fixed(limit), limit);
+    }
+
+    /// As it was before it was held.
+    pub fn let_go(&mut self) {
+        if let Some(beneath) = self.beneath.take() {
+            (self.kind, self.limit) = beneath;
+        }
+    }
+
+    /// Whether it is held by hand.
+    pub fn is_held(&self) -> bool {
+        self.beneath.is_some()
     }
 
     /// How many may be under way now.
@@ -201,7 +234,9 @@ impl InFlight {
 
     /// Somebody found no slot, whatever became of it.
     pub fn press(&mut self) {
-        self.finder.press();
+        if !self.is_held() {
+            self.finder.press();
+        }
     }
 
     /// A caller left at this age without an answer, or took one at this age that was later than expected.
@@ -220,7 +255,7 @@ impl InFlight {
             .map_or(UNKNOWN_PATIENCE, |known| (known.base * 3).max(LEAST_PATIENCE));
         self.patience = waits.max(least);
         self.patience_nanos = nanos(self.patience);
-        if let Some(Known { rate, .. }) = self.pace.known() {
+        if let (Some(Known { rate, .. }), false) = (self.pace.known(), self.is_held()) {
             let ceiling =
                 if let Limit::Adaptive { ceiling } = self.kind { ceiling } else { u32::MAX };
             self.finder.bounds(rate, self.patience, ceiling);

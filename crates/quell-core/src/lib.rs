@@ -51,7 +51,8 @@ pub use rng::Rng;
 pub use spec::Policy;
 pub use time::{Stamp, Time};
 pub use upstream::{
-    Admission, Ask, AttemptId, Permit, Priority, Refusal, Release, Snapshot, Upstream, Wake,
+    Admission, Ask, AttemptId, Lever, Permit, Priority, Pulled, Refusal, Release, Snapshot, Stuck,
+    Upstream, Wake,
 };
 
 #[cfg(test)]

@@ -292,6 +292,7 @@ pub struct Policy {
     pub(crate) bases: Bases,
     pub(crate) hint_cap: Duration,
     pub(crate) hedge: Option<Hedge>,
+    pub(crate) route: Option<u64>,
 }
 
 /// An attempt's timeout where none is written.
@@ -324,7 +325,19 @@ impl Policy {
             bases: spec.bases,
             hint_cap: spec.hint_cap,
             hedge: spec.hedge,
+            route: None,
         })
+    }
+
+    /// The same for the calls of this route, so that [levers](crate::Lever) can be pulled for them alone; the number is a hash
+    /// of the route's name, say.
+    pub const fn for_route(self, route: u64) -> Self {
+        Self { route: Some(route), ..self }
+    }
+
+    /// Which route its calls are of, if that was told.
+    pub const fn route(&self) -> Option<u64> {
+        self.route
     }
 
     /// Most sends per call, the first included.

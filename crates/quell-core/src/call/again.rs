@@ -20,6 +20,7 @@ impl Call {
                 self.kept |= failure.code.is_some();
                 self.paid = Some(paid);
                 self.plain = false;
+                self.drops = upstream.drops();
                 if let Some(credit) = &mut self.credit {
                     credit.spend(failure.delivery);
                 }
@@ -43,8 +44,9 @@ impl Call {
         upstream: &mut Upstream,
     ) -> Result<(Time, Receipt), Reason> {
         failure.allows_another()?;
+        let allowed = upstream.allowed(now, policy.route, policy.attempts)?;
         // Deferred ones do not count, up to the last number there is.
-        if self.burnt() >= policy.attempts || self.attempts == u32::MAX {
+        if self.burnt() >= allowed || self.attempts == u32::MAX {
             return Err(Reason::AttemptsSpent);
         }
         if failure.delivery != Delivery::NeverSent {
@@ -105,7 +107,9 @@ impl Call {
         let slot = u8::from(first.is_some());
         let allowed = first.is_some() != second.is_some()
             && policy.hedge.is_some()
-            && self.burnt() < policy.attempts
+            && upstream
+                .allowed(now, policy.route, policy.attempts)
+                .is_ok_and(|allowed| self.burnt() < allowed)
             && self.repeatable
             && self.replayable
             && self.credit.is_none_or(|credit| credit.allows_hedge())
@@ -117,7 +121,7 @@ impl Call {
         let Ok(paid) = upstream.pay(now, Fault::Timeout, self.child) else { return Step::Await };
         self.paid = Some(paid);
         self.plain = false;
-        match upstream.admit(now, &self.next()) {
+        match upstream.admit(now, &self.next(policy)) {
             Admission::Go(permit) => {
                 if let Some(credit) = &mut self.credit {
                     credit.spend_on_hedge();

@@ -94,6 +94,8 @@ pub struct Call {
     attempts: u32,
     /// Those of them that were deferred, and so do not count against the policy.
     deferred: u32,
+    /// How often waiting calls had been dropped by hand when it last went to sleep.
+    drops: u32,
     /// The backoff before the last retry.
     waited: Duration,
     /// The next one, where the host knows better than the policy.
@@ -138,6 +140,7 @@ impl Call {
             replayable: true,
             attempts: 0,
             deferred: 0,
+            drops: 0,
             waited: Duration::ZERO,
             wait: None,
             open: [None, None],
@@ -177,7 +180,7 @@ impl Call {
     pub fn start(&mut self, now: Time, policy: &Policy, upstream: &mut Upstream) -> Step {
         self.since = self.since.min(now);
         self.deadline = self.deadline.min(self.since.plus(policy.timeout));
-        match upstream.admit_calmly(now, &self.next()) {
+        match upstream.admit_calmly(now, &self.next(policy)) {
             Some(permit) => self.launch(now, 0, permit, policy, upstream),
             None => self.ask(now, policy, upstream),
         }
@@ -207,7 +210,10 @@ impl Call {
     ) -> Step {
         match input {
             Input::Start => self.start(now, policy, upstream),
-            Input::Woke => self.ask(now, policy, upstream),
+            Input::Woke => match upstream.was_dropped(now, policy.route, self.drops) {
+                None => self.ask(now, policy, upstream),
+                Some(refusal) => self.refused(now, refusal, upstream),
+            },
             Input::NotKept => {
                 self.give_back(now, upstream);
                 self.finish(Answer::This, Some(Reason::NotReplayable), None)
@@ -271,7 +277,7 @@ impl Call {
     }
 
     /// Who asks for the next attempt.
-    fn next(&self) -> Ask {
+    fn next(&self, policy: &Policy) -> Ask {
         Ask {
             since: self.since,
             attempt: self.attempts + 1,
@@ -282,12 +288,13 @@ impl Call {
             cost: self.cost,
             key: self.key,
             pool: self.pool,
+            route: policy.route,
         }
     }
 
     #[cold]
     fn ask(&mut self, now: Time, policy: &Policy, upstream: &mut Upstream) -> Step {
-        match upstream.admit_closely(now, &self.next()) {
+        match upstream.admit_closely(now, &self.next(policy)) {
             Admission::Go(permit) => self.launch(now, 0, permit, policy, upstream),
             Admission::Queued(ticket, until) => {
                 self.ticket = Some(ticket);

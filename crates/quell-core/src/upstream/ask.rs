@@ -35,6 +35,8 @@ pub struct Ask {
     pub key: Option<u64>,
     /// Which pool's slot it would hold.
     pub pool: Pool,
+    /// Which route it is of, for levers that are pulled for one.
+    pub route: Option<u64>,
 }
 
 /// How important a call is: under pressure the less important waits, and is shed, first.
@@ -65,6 +67,7 @@ impl Ask {
             cost: 1,
             key: None,
             pool: Pool::NONE,
+            route: None,
         }
     }
 

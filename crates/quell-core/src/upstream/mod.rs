@@ -36,6 +36,7 @@ use core::time::Duration;
 use curbs::Curbs;
 
 pub use ask::{Admission, Ask, AttemptId, Permit, Priority, Refusal, Release, Snapshot, Wake};
+pub use levers::{Lever, Pulled, Stuck};
 
 use crate::{
     Failure, Fault, Outcome, Reason, Rng, Time,
@@ -76,6 +77,10 @@ pub struct Upstream {
     curbs: Option<Box<Curbs>>,
     modes: Modes,
     would_refuse: WouldRefuse,
+    levers: Vec<Pulled>,
+    /// How often waiting calls were dropped by hand, and whose at which time of these.
+    drops: u32,
+    dropped: Vec<(Option<u64>, u32)>,
     events: Events,
 }
 
@@ -109,6 +114,9 @@ impl Upstream {
             curbs: Curbs::new(&spec, now)?,
             modes: spec.modes,
             would_refuse: WouldRefuse::default(),
+            levers: Vec::new(),
+            drops: 0,
+            dropped: Vec::new(),
             events: Events::default(),
         })
     }
@@ -128,6 +136,7 @@ impl Upstream {
     pub(crate) fn admit_calmly(&mut self, now: Time, ask: &Ask) -> Option<Permit> {
         let calm = self.breaker.is_calm()
             && self.curbs.is_none()
+            && self.levers.is_empty()
             && ask.attempt <= 1
             && ask.deadline > now
             && self.endpoints.is_calm(self.in_flight.limit());
@@ -141,6 +150,7 @@ impl Upstream {
     /// [`Upstream::admit`] with every gate looked at.
     #[cold]
     pub(crate) fn admit_closely(&mut self, now: Time, ask: &Ask) -> Admission {
+        self.end_levers(now);
         if self.curbs.is_some() {
             return self.admit_curbed(now, ask);
         }
@@ -327,6 +337,7 @@ impl Upstream {
 
     /// How it looks now: what is shown is what is applied.
     pub fn snapshot(&mut self, now: Time) -> Snapshot {
+        self.end_levers(now);
         let shards = self.curbs.as_mut().and_then(|curbs| curbs.shards.as_mut());
         let (breaker_keys, breaker_keys_open, keys_would_refuse) = shards
             .map_or((0, 0, 0), |shards| {
@@ -353,13 +364,16 @@ impl Upstream {
         }
     }
 
-    /// The gates that take nothing: deadline, not-before, breaker.
+    /// The gates that take nothing: deadline, levers, not-before, breaker.
     #[inline]
     fn gates(&mut self, now: Time, ask: &Ask, seat: Seat) -> Result<State, Refusal> {
         if ask.deadline <= now {
             return Err(Refusal { reason: Reason::Deadline, retry_at: now });
         }
         let first = ask.attempt <= 1;
+        if !first && !self.levers.is_empty() {
+            self.retries_are_on(now, ask)?;
+        }
         if now < self.not_before && (!first || self.gates_all()) {
             return Err(Refusal { reason: Reason::NotBefore, retry_at: self.not_before });
         }

@@ -28,11 +28,12 @@ impl Upstream {
         }
     }
 
-    /// What finds no place is counted and goes out all the same, if nobody obeys the limit, which hears of it either way.
+    /// What finds no place is counted and goes out all the same, if nobody obeys the limit, which hears of it either way. A
+    /// limit that is held by hand is obeyed.
     #[cold]
     pub(super) fn overlook_limit(&mut self) -> bool {
         self.in_flight.press();
-        let report = self.modes.in_flight.is_report();
+        let report = self.modes.in_flight.is_report() && !self.in_flight.is_held();
         self.would_refuse.in_flight += u64::from(report);
         report
     }

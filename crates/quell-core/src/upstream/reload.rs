@@ -6,7 +6,7 @@
 //!
 //! **How.** The new spec becomes an upstream of its own first. If it cannot, nothing has changed. If it can, each policy adopts
 //! its counterpart by the rule in its own file: it takes on the numbers and keeps the state. What has no spec (the
-//! random generator, latencies, the not-before gate, notes not yet read) is not touched. Calls under way keep their permits and
+//! random generator, latencies, the not-before gate, levers, notes not yet read) is not touched. Calls under way keep their permits and
 //! places; a lower limit drains. Whoever can go under the new numbers goes at once.
 
 use core::time::Duration;
@@ -53,6 +53,9 @@ impl Upstream {
             curbs,
             modes,
             would_refuse: _,
+            levers: _,
+            drops: _,
+            dropped: _,
             rng: _,
             told_limit: _,
             shed: _,

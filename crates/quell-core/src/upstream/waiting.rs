@@ -45,6 +45,7 @@ impl Upstream {
     /// Refuses whoever can wait no longer, then hands free slots to those whose turn it is.
     #[cold]
     pub(super) fn grant(&mut self, now: Time, wake: &mut Vec<Wake>) {
+        self.end_levers(now);
         if self.in_flight.look(now) {
             self.note_limit();
         }
@@ -105,6 +106,6 @@ impl Upstream {
         let due = self.endpoints.next_due(self.probe_every());
         let looks_at = self.in_flight.looks_at();
         let looks_at = (looks_at < Time::MAX).then_some(looks_at);
-        [self.queue.next_expiry(), due, looks_at].into_iter().flatten().min()
+        [self.queue.next_expiry(), due, looks_at, self.limit_ends()].into_iter().flatten().min()
     }
 }
