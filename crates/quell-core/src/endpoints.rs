@@ -29,11 +29,13 @@
 //! ```
 
 mod choice;
+mod shown;
 
 use core::time::Duration;
 use std::collections::VecDeque;
 
 pub use choice::Tried;
+pub use shown::Snapshot;
 
 use crate::{
     Time,

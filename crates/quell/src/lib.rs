@@ -43,6 +43,7 @@ pub mod error;
 mod host;
 pub mod http;
 mod key;
+pub mod levers;
 pub mod observe;
 mod prepared;
 mod quell;

@@ -119,16 +119,20 @@ impl Upstream {
 
     /// Whose retries count together within the upstream's budget, by name. See [`quell_core::Upstream::child`].
     pub(crate) fn child(&self, name: &str) -> Child {
-        // FNV-1a: the same in every process, for whoever shares a budget by name.
-        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        self.turn(|now, state| state.core.child(now, hash))
+        self.turn(|now, state| state.core.child(now, crate::levers::route_key(name)))
     }
 
     /// How it looks now.
     pub fn snapshot(&self) -> Snapshot {
         self.turn(|now, state| state.core.snapshot(now))
+    }
+
+    /// One decision of the core, for verbs that live elsewhere.
+    pub(crate) fn with_core<R>(
+        &self,
+        act: impl FnOnce(Time, &mut quell_core::Upstream, &mut Vec<Wake>) -> R,
+    ) -> R {
+        self.turn(|now, State { core, wakes, .. }| act(now, core, wakes))
     }
 
     /// Whether nobody sits in a seat, for tests.

@@ -42,7 +42,7 @@ use crate::{
     Failure, Fault, Outcome, Reason, Rng, Time,
     breaker::{Breaker, State},
     budget::{self, Purse, Receipt, purse::Child},
-    endpoints::Endpoints,
+    endpoints::{self, Endpoints},
     event::{Event, Events},
     in_flight::{InFlight, Load},
     keyed::Seat,
@@ -362,6 +362,11 @@ impl Upstream {
             would_refuse: self.would_refuse,
             not_before: self.not_before,
         }
+    }
+
+    /// How each endpoint looks now, in their order.
+    pub fn endpoints(&self, now: Time) -> impl Iterator<Item = endpoints::Snapshot> {
+        self.endpoints.snapshots(now)
     }
 
     /// The gates that take nothing: deadline, levers, not-before, breaker.
