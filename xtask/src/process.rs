@@ -45,6 +45,10 @@ impl Process {
         Ok(process)
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Seconds of processor time used so far, by all its threads.
     pub(crate) fn cpu(&self) -> Result<f64> {
         let path = format!("/proc/{}/stat", self.child.id());
@@ -54,6 +58,28 @@ impl Process {
         Ok(ticks as f64 / ticks_per_second()?)
     }
 
+    /// KiB of memory that it holds at this moment.
+    pub(crate) fn resident_kib(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(&path)
+            .with_context(|| format!("{} is gone: {path} cannot be read", self.name))?;
+        resident(&status).with_context(|| format!("{path} has an unknown form"))
+    }
+
+    /// Asks it to end by itself, and waits until it has: for those who tell what they saw at their end. Where it is a tool that
+    /// runs another program, that one is asked.
+    pub(crate) fn end(mut self) -> Result<()> {
+        let pid = innermost(self.child.id());
+        let kill = Command::new("kill").arg(pid.to_string()).status().context("cannot run kill")?;
+        ensure!(kill.success(), "{} cannot be told to end", self.name);
+        let deadline = Instant::now() + PATIENCE;
+        while self.child.try_wait()?.is_none() {
+            ensure!(Instant::now() < deadline, "{} does not end", self.name);
+            between_looks();
+        }
+        Ok(())
+    }
+
     fn wait_for(&mut self, port: u16) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(local(port)).is_err() {
@@ -61,8 +87,7 @@ impl Process {
                 bail!("{} ended before it listened ({status})", self.name);
             }
             ensure!(Instant::now() < deadline, "{} does not listen at port {port}", self.name);
-            #[allow(clippy::disallowed_methods, reason = "between two looks, before a deadline")]
-            std::thread::sleep(Duration::from_millis(5));
+            between_looks();
         }
         Ok(())
     }
@@ -106,6 +131,24 @@ pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     Ok(ports)
 }
 
+fn between_looks() {
+    #[allow(clippy::disallowed_methods, reason = "between two looks, before a deadline")]
+    std::thread::sleep(Duration::from_millis(5));
+}
+
+/// The last one of a line of only children.
+fn innermost(pid: u32) -> u32 {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let child = children.ok().and_then(|text| text.trim().parse().ok());
+    child.map_or(pid, innermost)
+}
+
+/// The number in `VmRSS:      456 kB`.
+fn resident(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix(" kB")?.parse().ok()
+}
+
 /// User and system time, in clock ticks: fields 14 and 15. The name in field 2 may hold anything, brackets too.
 fn ticks(stat: &str) -> Option<u64> {
     let after_name = stat.rsplit_once(") ")?.1;
@@ -137,6 +180,13 @@ mod tests {
     fn a_line_that_is_cut_short_is_not_zero() {
         assert_eq!(ticks("7 (nginx) S 1 7 7 0 -1 4194560 900 0 0 0 250"), None);
         assert_eq!(ticks(""), None);
+    }
+
+    #[test]
+    fn memory_is_what_the_kernel_calls_resident() {
+        let status = "Name:\tnginx\nVmHWM:\t    9000 kB\nVmRSS:\t    7312 kB\n";
+        assert_eq!(resident(status), Some(7312));
+        assert_eq!(resident("Name:\tnginx\n"), None);
     }
 
     #[test]

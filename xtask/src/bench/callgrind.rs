@@ -36,7 +36,7 @@ fn count(program: &Path, kind: &str, iterations: u32) -> Result<u64> {
 }
 
 /// The number in `==123== Collected : 456`.
-fn collected(said: &str) -> Option<u64> {
+pub(super) fn collected(said: &str) -> Option<u64> {
     said.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok())
 }
 

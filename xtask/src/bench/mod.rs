@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: what a decision costs, a call through the library, a proxied request beside nginx, and a simulated
-//! outage.
+//! `cargo xtask bench`: what a decision costs, a call through the library, a proxied request beside other proxies, and a
+//! simulated outage.
 //!
 //! **Why.** Protection that costs too much is switched off. What it costs is therefore a figure that anyone can
 //! repeat, compared with a peer in the same run where there is one.
@@ -13,8 +13,6 @@ mod callgrind;
 mod core;
 mod gateway;
 mod library;
-mod load;
-mod nginx;
 mod peers;
 mod sim;
 
@@ -29,6 +27,9 @@ pub(crate) struct Args {
     /// Print one JSON line per figure instead of a table
     #[arg(long)]
     json: bool,
+    /// Of `gateway`: shorter turns and smaller counts, to see that it works
+    #[arg(long)]
+    quick: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -37,7 +38,7 @@ enum What {
     Core,
     /// A call through the tower layer and the function API, beside other layers
     Library,
-    /// One proxied request, beside nginx
+    /// One proxied request, beside nginx, HAProxy and Envoy; some eight minutes
     Gateway,
     /// Simulated outages: events per second, four hours, memory; some three minutes
     Sim,
@@ -53,7 +54,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         figures.extend(library::measure(workspace)?);
     }
     if wanted(What::Gateway) {
-        figures.extend(gateway::measure(workspace)?);
+        figures.extend(gateway::measure(workspace, args.quick)?);
     }
     if wanted(What::Sim) {
         figures.extend(sim::measure(workspace)?);
