@@ -55,11 +55,11 @@ use tower_service::Service;
 
 use super::{
     behind::{Behind, Front},
-    respond::{Whole, refusal},
+    respond::refusal,
 };
 use crate::{
     Clock, Upstream,
-    http::classify,
+    http::{classify, whole::Whole},
     observe::Observe,
     run::{self, Done, End, Sender, Try},
     upstream::Host,

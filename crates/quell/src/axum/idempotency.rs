@@ -62,11 +62,11 @@ use super::{
     behind::{Behind, Front},
     digest::{Carried, carried, fingerprint, scope},
     held::{self, Held},
-    respond::{Whole, own, refusal},
+    respond::{own, refusal},
 };
 use crate::{
     Clock,
-    http::Statuses,
+    http::{Statuses, whole::Whole},
     key,
     store::{self, Begun, Ended, Reply, Store},
 };

@@ -29,7 +29,7 @@ pub mod context;
 mod digest;
 mod held;
 pub mod idempotency;
-mod quota;
+mod limiting;
 pub mod rate_limit;
 mod respond;
 
@@ -37,6 +37,6 @@ pub use admission::Admission;
 pub use behind::Behind;
 pub use context::ContextLayer;
 pub use idempotency::Idempotency;
+pub use limiting::Limiting;
 pub use quell_core::Priority;
-pub use quota::Limiting;
 pub use rate_limit::RateLimit;

@@ -39,7 +39,6 @@
 use std::{
     convert::Infallible,
     fmt,
-    hash::{BuildHasher, RandomState},
     net::IpAddr,
     sync::Arc,
     task::{Context, Poll},
@@ -47,19 +46,19 @@ use std::{
 
 use axum_core::{extract::Request, response::Response};
 use http::{HeaderName, request::Parts};
-use parking_lot::Mutex;
-use quell_core::{
-    Reason, Rng, Time, limiter,
-    limiters::{self, Limiters},
-};
+use quell_core::{Reason, limiter};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{
-    quota::{Headers, Passing},
-    respond::{Whole, refusal},
+use super::{limiting::Limiting, respond::refusal};
+use crate::{
+    Clock,
+    http::{
+        quota::{self, Passed, Quota, network},
+        whole::Whole,
+    },
+    key,
 };
-use crate::{Clock, key};
 
 type KeyOf = dyn Fn(&Parts) -> Option<Vec<u8>> + Send + Sync;
 type CostOf = dyn Fn(&Parts) -> u32 + Send + Sync;
@@ -71,16 +70,7 @@ pub struct RateLimit(Arc<Shared>);
 struct Shared {
     key_of: Option<Box<KeyOf>>,
     cost_of: Option<Box<CostOf>>,
-    headers: Headers,
-    clock: Clock,
-    /// Keys are kept as numbers that nobody outside can foresee, so nobody can make up one that meets another's.
-    hasher: RandomState,
-    state: Mutex<State>,
-}
-
-struct State {
-    limiters: Limiters,
-    rng: Rng,
+    quota: Quota,
 }
 
 /// What there is to know of one key now.
@@ -109,14 +99,9 @@ pub struct Status {
 /// Why a [`Builder`] makes no rate limit. The message names the field, the value and the fix.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Invalid {
-    /// See [`limiters::Invalid`].
+    /// See [`quota::Invalid`].
     #[error(transparent)]
-    Limit(#[from] limiters::Invalid),
-    /// The name stands in a header.
-    #[error(
-        "rate_limit.name is {0:?}: write 1 to 64 visible characters other than \\\" and \\\\, such as \"default\""
-    )]
-    Name(String),
+    Quota(#[from] quota::Invalid),
     /// There can be no such header.
     #[error("rate_limit.by_header is {0:?}: write the name of a header, such as \"x-api-key\"")]
     Header(String),
@@ -159,46 +144,26 @@ impl RateLimit {
     /// gives. Takes nothing.
     pub fn status(&self, key: impl AsRef<[u8]>) -> Status {
         let key = key.as_ref();
-        let state = self.0.state.lock();
-        let limiter::Status { tokens, capacity, per_second, .. } =
-            state.limiters.status(self.0.clock.now(), self.0.hash(Some(key)));
+        let limiter::Status { tokens, capacity, per_second, .. } = self.0.quota.status(Some(key));
         let key = String::from_utf8_lossy(key).into_owned();
         Status { key, tokens, capacity, refill_per_second: per_second }
     }
 
     /// How many keys have a bucket of their own, and how often a request had to do with the one that all others share.
     pub fn keys(&self) -> (usize, u64) {
-        self.0.state.lock().limiters.keys()
+        self.0.quota.keys()
     }
 
     /// Lets the request pass and says what to add to its reply, or answers in its place.
-    fn admit(&self, parts: &Parts) -> Result<Passing, Box<Response>> {
-        let Shared { key_of, cost_of, headers, clock, state, .. } = &*self.0;
+    fn admit(&self, parts: &Parts) -> Result<Passed, Box<Response>> {
+        let Shared { key_of, cost_of, quota } = &*self.0;
         let key = key_of.as_ref().and_then(|key_of| key_of(parts));
-        let key = self.0.hash(key.as_deref());
         let cost = cost_of.as_ref().map_or(1, |cost_of| cost_of(parts));
-        let mut state = state.lock();
-        let now = clock.now();
-        let taken = state.limiters.take(now, key, cost);
-        let status = state.limiters.status(now, key);
-        match taken {
-            Ok(()) => Ok(headers.passing(&status, now, clock)),
-            Err(refused) => {
-                let at = refused.retry_at();
-                let wait =
-                    (at < Time::MAX).then(|| Whole::of(at.since(now)).jittered(&mut state.rng));
-                drop(state);
-                let mut response = refusal(Reason::RateLimited, wait);
-                headers.refuse(&status, wait, now, clock, response.headers_mut());
-                Err(Box::new(response))
-            }
-        }
-    }
-}
-
-impl Shared {
-    fn hash(&self, key: Option<&[u8]>) -> u64 {
-        self.hasher.hash_one(key)
+        quota.take(key.as_deref(), cost).map_err(|limited| {
+            let mut response = refusal(Reason::RateLimited, limited.wait.map(Whole::of));
+            limited.write(response.headers_mut());
+            Box::new(response)
+        })
     }
 }
 
@@ -296,25 +261,11 @@ impl Builder {
         if let Some(name) = self.wrong_header {
             return Err(Invalid::Header(name));
         }
-        let limiters = Limiters::new(self.spec, self.keys, self.clock.now())?;
-        let headers = Headers::new(&self.name, self.spec, self.legacy, self.on_pass)
-            .ok_or(Invalid::Name(self.name))?;
-        Ok(RateLimit(Arc::new(Shared {
-            key_of: self.key_of,
-            cost_of: self.cost_of,
-            headers,
-            clock: self.clock,
-            hasher: RandomState::new(),
-            state: Mutex::new(State { limiters, rng: Rng::new(self.seed) }),
-        })))
-    }
-}
-
-/// The network that counts as one caller.
-fn network(ip: IpAddr) -> IpAddr {
-    match ip.to_canonical() {
-        IpAddr::V6(ip) => IpAddr::V6((u128::from(ip) >> 64 << 64).into()),
-        v4 => v4,
+        let quota = Quota::new(&self.name, self.spec, self.keys, self.clock)?
+            .legacy_headers(self.legacy)
+            .headers_on_pass(self.on_pass)
+            .seed(self.seed);
+        Ok(RateLimit(Arc::new(Shared { key_of: self.key_of, cost_of: self.cost_of, quota })))
     }
 }
 
@@ -339,7 +290,7 @@ where
 {
     type Response = Response;
     type Error = Infallible;
-    type Future = super::quota::Limiting<S::Future>;
+    type Future = Limiting<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(cx)
@@ -348,9 +299,9 @@ where
     fn call(&mut self, request: Request) -> Self::Future {
         let (parts, body) = request.into_parts();
         match self.limit.admit(&parts) {
-            Ok(passing) => {
+            Ok(passed) => {
                 let inner = self.inner.call(Request::from_parts(parts, body));
-                Self::Future::passed(inner, passing)
+                Self::Future::passed(inner, passed)
             }
             Err(response) => Self::Future::refused(*response),
         }
@@ -359,7 +310,7 @@ where
 
 impl fmt::Debug for RateLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimit").field("headers", &self.0.headers).finish_non_exhaustive()
+        f.debug_struct("RateLimit").field("quota", &self.0.quota).finish_non_exhaustive()
     }
 }
 
@@ -376,15 +327,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ipv6_network_is_one_caller_and_a_mapped_address_is_the_one_it_maps() {
-        let name = |text: &str| network(text.parse().unwrap()).to_string();
-        assert_eq!(name("2001:db8:0:1:ffff::1"), "2001:db8:0:1::");
-        assert_eq!(name("2001:db8:0:1::2"), "2001:db8:0:1::");
-        assert_ne!(name("2001:db8:0:2::2"), "2001:db8:0:1::");
-        assert_eq!(name("::ffff:10.0.0.1"), "10.0.0.1");
-    }
-
-    #[test]
     fn nonsense_is_refused_with_the_field_and_the_fix() {
         let wrong = [
             RateLimit::new(""),
@@ -399,11 +341,5 @@ mod tests {
             let message = builder.build().unwrap_err().to_string();
             assert!(message.starts_with("rate_limit.") && message.contains("write"), "{message}");
         }
-    }
-
-    #[test]
-    fn no_key_is_not_the_empty_key() {
-        let limit = RateLimit::new("a").build().unwrap();
-        assert_ne!(limit.0.hash(None), limit.0.hash(Some(b"")));
     }
 }

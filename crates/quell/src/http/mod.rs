@@ -23,11 +23,13 @@ pub mod headers;
 mod hint;
 pub(crate) mod hop;
 mod pool;
+pub mod quota;
 pub(crate) mod refusal;
 mod replay;
 mod reply;
 mod safety;
 pub(crate) mod when;
+pub(crate) mod whole;
 pub(crate) mod word;
 
 pub use classify::{Statuses, classify};
