@@ -4,5 +4,6 @@ mod admin;
 pub mod check;
 pub mod demo;
 pub mod gateway;
+pub mod key;
 pub mod sim;
 pub mod table;

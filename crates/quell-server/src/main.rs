@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use quell_server::check;
 use quell_server::demo::show;
 use quell_server::gateway::{self, Config, Host, Target};
-use quell_server::sim;
+use quell_server::{key, sim};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Retry infrastructure that cannot cause a retry storm.
@@ -26,6 +26,7 @@ enum Command {
     /// Stands in front of a service: retries what is safe, refuses what would make an outage worse.
     Gateway(GatewayArgs),
     Check(check::Args),
+    Key(key::Args),
     Sim(sim::Args),
     Demo(show::Args),
 }
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Gateway(args) => serve(args).map(|()| ExitCode::SUCCESS),
         Command::Check(args) => check::main(&args),
+        Command::Key(args) => key::main(&args),
         Command::Sim(args) => sim::main(&args),
         Command::Demo(args) => show::main(&args),
     };

@@ -303,3 +303,36 @@ fn what_waits_in_a_topic_and_what_a_store_granted_is_told_second_by_second_and_i
     assert!(by_second["tiers"][0][13].as_u64().unwrap() > 100, "{records}");
     assert!(run["leased"]["granted"].as_u64().unwrap() > 0, "{}", run["leased"]);
 }
+
+/// What the command prints when it is given this to read.
+fn quell_reading(args: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_quell"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn every_key_is_another_and_its_hash_is_the_one_that_key_hash_finds() {
+    let new = || -> serde_json::Value {
+        let output = quell(&["key", "new", "--tenant", "my-shop", "--json"]);
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let (one, other) = (new(), new());
+    assert_ne!(one["key"], other["key"]);
+    let key = one["key"].as_str().unwrap();
+    assert!(key.len() == 67 && key.starts_with("qk_"), "{one}");
+    let found = text(&quell_reading(&["key", "hash"], &format!("{key}\n")).stdout);
+    assert_eq!(Some(found.trim_end()), one["hash"].as_str());
+    assert_eq!(one["env"], "MY_SHOP_KEY_HASH");
+    let guessed = quell_reading(&["key", "hash"], "hunter2\n");
+    assert_eq!(guessed.status.code(), Some(2));
+    assert!(!text(&guessed.stderr).contains("hunter2"), "{}", text(&guessed.stderr));
+    let shown = text(&quell(&["key", "new"]).stdout);
+    assert!(shown.contains("keys = [\"env:CALLER_KEY_HASH\"]"), "{shown}");
+}

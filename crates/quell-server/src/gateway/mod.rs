@@ -49,9 +49,11 @@ mod replay;
 #[allow(dead_code)] // until every connection goes through it
 mod resolve;
 mod respond;
+pub mod route_limit;
 mod socket;
 pub(crate) mod start;
 #[allow(dead_code, unused_imports)] // until every connection goes through it
+pub mod tenants;
 mod tls;
 mod watch;
 
