@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderValue};
 use quell_core::credit::Retries;
 
 use super::{
+    grpc,
     headers::{BAGGAGE, CREDIT, DEADLINE},
     when,
     word::texts,
@@ -32,7 +33,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 pub fn deadline(headers: &HeaderMap) -> Option<Duration> {
     let ours = texts(headers, DEADLINE).chain(texts(headers, "x-envoy-expected-rq-timeout-ms"));
     let ours = ours.filter_map(when::number).map(Duration::from_millis);
-    let all = ours.chain(texts(headers, "grpc-timeout").filter_map(grpc_timeout));
+    let all = ours.chain(texts(headers, grpc::TIMEOUT).filter_map(grpc::read_timeout));
     all.min().map(|left| left.min(LONGEST))
 }
 
@@ -53,19 +54,4 @@ pub fn credit(headers: &HeaderMap) -> Option<Retries> {
     let values = |name| headers.get_all(name).into_iter().map(HeaderValue::as_bytes);
     let told = values(CREDIT).map(Retries::read);
     told.chain(values(BAGGAGE).filter_map(Retries::in_baggage)).min()
-}
-
-/// Up to eight digits and a unit.
-fn grpc_timeout(text: &str) -> Option<Duration> {
-    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let amount = when::number(digits).filter(|_| digits.len() <= 8)?;
-    Some(match unit {
-        "H" => Duration::from_secs(amount * 3_600),
-        "M" => Duration::from_secs(amount * 60),
-        "S" => Duration::from_secs(amount),
-        "m" => Duration::from_millis(amount),
-        "u" => Duration::from_micros(amount),
-        "n" => Duration::from_nanos(amount),
-        _ => return None,
-    })
 }

@@ -19,6 +19,7 @@
 mod brought;
 mod classify;
 mod delivery;
+pub mod grpc;
 pub mod headers;
 mod hint;
 pub(crate) mod hop;

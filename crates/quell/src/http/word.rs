@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use http::{HeaderMap, header::AsHeaderName};
 use quell_core::Reason;
 
-use super::{headers, when};
+use super::{grpc, headers, when};
 
 /// What the caller is to do about another attempt: the value of `quell-retry`.
 ///
@@ -114,7 +114,7 @@ pub enum Pushback {
 /// assert_eq!(grpc_pushback(&trailers), Some(Pushback::Stop));
 /// ```
 pub fn grpc_pushback(headers: &HeaderMap) -> Option<Pushback> {
-    let mut values = headers.get_all("grpc-retry-pushback-ms").into_iter();
+    let mut values = headers.get_all(grpc::PUSHBACK).into_iter();
     let only = (values.next()?, values.next());
     let (value, None) = only else { return Some(Pushback::Stop) };
     let millis = value.to_str().ok().and_then(when::number).filter(|ms| *ms <= i32::MAX as u64);

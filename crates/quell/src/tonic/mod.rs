@@ -3,9 +3,10 @@
 //! **Why.** A gRPC reply is an HTTP 200 whatever became of the call: its status stands in the trailers, or in the headers
 //! where there is nothing else. Layers for HTTP see successes only, and repeat nothing or the wrong thing.
 //!
-//! **How.** Put [`layer`] around a channel and give it to a generated client. The first frame of each reply is looked at:
-//! if it is the trailers, the call failed before it said anything and can be made again; once there is a message, the
-//! reply is passed on and nothing is repeated any more. So is a stream that has nothing to say for a tenth of a second.
+//! **How.** Put [`layer`] around a channel and give it to a generated client. The first frame of each reply is looked at, as
+//! [everybody](crate::http::grpc) who passes gRPC on does: if it is the trailers, the call failed before it said anything
+//! and can be made again; once there is a message, the reply is passed on and nothing is repeated any more. So is a stream
+//! that has nothing to say for a tenth of a second.
 //!
 //! - `UNAVAILABLE` and `RESOURCE_EXHAUSTED` are worth another attempt, unless [said otherwise](Layer::retry_on);
 //!   `grpc-retry-pushback-ms` is obeyed, and garbage in it is a stop. Nobody knows whether a method is idempotent, so
@@ -35,13 +36,12 @@
 //! # }
 //! ```
 
-mod body;
+mod failure;
 mod peek;
 mod protocol;
 mod service;
-mod status;
 
-pub use body::Body;
+pub use crate::http::grpc::Peeked as Body;
 pub use peek::{Peek, PeekFuture};
 pub use protocol::{Grpc, Source};
 pub use service::{Layer, ResponseFuture, Service, layer};

@@ -4,20 +4,15 @@ use std::{
     future::Future,
     pin::Pin,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
-use ::http::{Request, Response, StatusCode};
+use ::http::{Request, Response, response::Parts};
 use bytes::Bytes;
 use http_body::Body as HttpBody;
 use pin_project_lite::pin_project;
-use quell_core::Time;
 
-use super::{Body, BoxError, status::GRPC_STATUS};
-use crate::{Clock, clock::Timer};
-
-/// A reply that says nothing for so long is a stream, and is passed on.
-const PATIENCE: Duration = Duration::from_millis(100);
+use super::{Body, BoxError};
+use crate::{Clock, http::grpc};
 
 /// A service whose replies are looked at: gRPC's status is behind them. It is what [`Service`](super::Service) puts
 /// around a channel.
@@ -50,10 +45,9 @@ where
     fn call(&mut self, request: Request<::tonic::body::Body>) -> Self::Future {
         PeekFuture {
             calling: self.service.call(request),
-            reply: None,
             clock: self.clock.clone(),
-            until: Time::ZERO,
-            timer: Timer::default(),
+            head: None,
+            peeking: None,
         }
     }
 }
@@ -63,12 +57,11 @@ pin_project! {
     pub struct PeekFuture<F, R> {
         #[pin]
         calling: F,
-        // The reply that is being looked at.
-        reply: Option<Response<R>>,
         clock: Clock,
-        until: Time,
+        // The reply that is being looked at.
+        head: Option<Parts>,
         #[pin]
-        timer: Timer,
+        peeking: Option<grpc::Peek<R>>,
     }
 }
 
@@ -81,32 +74,20 @@ where
     type Output = Result<Response<Body<R>>, BoxError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let mut reply = match this.reply.take() {
-            Some(reply) => reply,
-            None => {
-                let reply = ready!(this.calling.poll(cx)).map_err(Into::into)?;
-                if is_told(&reply) {
-                    return Poll::Ready(Ok(reply.map(Body::passing)));
-                }
-                *this.until = this.clock.now() + PATIENCE;
-                reply
+        let mut this = self.project();
+        loop {
+            if let Some(peeking) = this.peeking.as_mut().as_pin_mut() {
+                let body = ready!(peeking.poll(cx));
+                return Poll::Ready(Ok(match this.head.take() {
+                    Some(head) => Response::from_parts(head, body),
+                    None => Response::new(body), // cannot be: both were set together
+                }));
             }
-        };
-        Poll::Ready(Ok(match Pin::new(reply.body_mut()).poll_frame(cx) {
-            Poll::Ready(first) => reply.map(|rest| Body::read(first, rest)),
-            Poll::Pending if this.timer.poll_until(cx, this.clock, *this.until).is_ready() => {
-                reply.map(Body::passing)
-            }
-            Poll::Pending => {
-                *this.reply = Some(reply);
-                return Poll::Pending;
-            }
-        }))
+            let (head, body) =
+                ready!(this.calling.as_mut().poll(cx)).map_err(Into::into)?.into_parts();
+            let peeking = grpc::peek(head.status, &head.headers, body, this.clock.clone());
+            *this.head = Some(head);
+            this.peeking.set(Some(peeking));
+        }
     }
-}
-
-/// Whether the head of a reply says all: its status, or that it is not gRPC.
-fn is_told<R>(reply: &Response<R>) -> bool {
-    reply.status() != StatusCode::OK || reply.headers().contains_key(GRPC_STATUS)
 }

@@ -2,33 +2,25 @@
 
 use std::future::{Ready, ready};
 
-use ::http::{HeaderName, HeaderValue, Request, Response, header::CONTENT_TYPE, request};
-use ::tonic::Code;
+use ::http::{HeaderValue, Request, Response, request};
 use http_body::Body as HttpBody;
 use quell_core::{
     Outcome, Time,
     credit::{Retries, Sends},
 };
 
-use super::{
-    Body, BoxError,
-    status::{Codes, GRPC_STATUS, failure, timeout},
-};
+use super::{Body, BoxError, failure::failure};
 use crate::{
     Clock, Rules,
     context::Context,
     http::{
         IDEMPOTENCY_KEY, Pool, Replay,
-        headers::{self, Answer},
+        grpc::{self, Code, Codes, PREVIOUS, TIMEOUT, timeout},
         hop, is_repeatable,
     },
     run::Try,
     tower::{Ended, Inbound, Outbound, Refused},
 };
-
-/// Of a request: how many attempts came before it. The first has none.
-const PREVIOUS: HeaderName = HeaderName::from_static("grpc-previous-rpc-attempts");
-pub(super) const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
 /// Requests and replies of gRPC: what [`Service`](super::Service) goes by. See the [module](super).
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +31,7 @@ pub struct Grpc {
 
 impl Default for Grpc {
     fn default() -> Self {
-        Self { codes: Codes::of(&[Code::Unavailable, Code::ResourceExhausted]), stamps: true }
+        Self { codes: Codes::default(), stamps: true }
     }
 }
 
@@ -118,7 +110,10 @@ impl<R: HttpBody> Inbound<Response<Body<R>>, BoxError> for Grpc {
 
     fn classify(&self, result: &Reply<R>, clock: &Clock, _: &Rules) -> Outcome {
         match result {
-            Ok(reply) => self.codes.classify(reply, clock.unix_now()),
+            Ok(reply) => {
+                let (status, headers) = (reply.status(), reply.headers());
+                self.codes.classify(status, headers, reply.body(), clock.unix_now())
+            }
             Err(error) => Outcome::Failed(failure(&**error)),
         }
     }
@@ -138,16 +133,10 @@ impl<R: HttpBody> Inbound<Response<Body<R>>, BoxError> for Grpc {
     fn refuse(&self, refused: &Refused) -> Option<Self::Answer> {
         let Refused { reason, attempts, retry_in } = *refused;
         // Whoever was asked and said nothing was too slow, whatever forbade to ask again.
-        let code = match reason.grpc_code() {
-            14 if attempts > 0 => Code::DeadlineExceeded as u8,
+        let code = match Code::new(reason.grpc_code()) {
+            Code::UNAVAILABLE if attempts > 0 => Code::DEADLINE_EXCEEDED,
             code => code,
         };
-        let mut reply = Response::new(Body::over());
-        let headers = reply.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-        headers.insert(GRPC_STATUS, HeaderValue::from(u16::from(code)));
-        headers.insert("grpc-message", HeaderValue::from_static(reason.as_str()));
-        headers::answer(headers, Answer::stopped(Sends::new(attempts), reason, retry_in, true));
-        Some(reply)
+        Some(grpc::refusal(code, reason, attempts, retry_in).map(|()| Body::over()))
     }
 }

@@ -13,14 +13,11 @@ use bytes::Bytes;
 use http_body::Body as HttpBody;
 use pin_project_lite::pin_project;
 
-use super::{
-    Body, BoxError, Grpc, Peek,
-    protocol::TIMEOUT,
-    status::{Codes, is_due_to},
-};
+use super::{Body, BoxError, Grpc, Peek, failure::is_due_to};
 use crate::{
     CallError, Cause, Quell,
     context::Context,
+    http::grpc::{self, Codes, TIMEOUT},
     tower::{QuellLayer, QuellService},
 };
 
@@ -51,7 +48,8 @@ impl Layer {
     /// ```
     #[must_use]
     pub fn retry_on(self, codes: &[Code]) -> Self {
-        Self { grpc: Grpc { codes: Codes::of(codes), ..self.grpc }, ..self }
+        let codes = Codes::of(codes.iter().map(|code| grpc::Code::new(*code as u8)));
+        Self { grpc: Grpc { codes, ..self.grpc }, ..self }
     }
 
     /// Sends requests without `quell-…` metadata: for servers that are not ours.

@@ -1,13 +1,14 @@
 use bytes::Bytes;
+use http::Response;
 use http_body::Frame;
 use http_body_util::Full;
-use quell_core::Reason;
+use quell_core::{Delivery, Reason};
 
 use super::*;
 
-type Reply = Response<Body<Full<Bytes>>>;
+const STATUS: &str = "grpc-status";
 
-const USUAL: [Code; 2] = [Code::Unavailable, Code::ResourceExhausted];
+type Reply = Response<Peeked<Full<Bytes>>>;
 
 fn fields(fields: &[(&'static str, &str)]) -> HeaderMap {
     let mut headers = HeaderMap::new();
@@ -18,18 +19,22 @@ fn fields(fields: &[(&'static str, &str)]) -> HeaderMap {
 }
 
 fn trailers_only(said: &[(&'static str, &str)]) -> Reply {
-    let mut reply = Response::new(Body::passing(Full::default()));
+    let mut reply = Response::new(Peeked::passing(Full::default()));
     *reply.headers_mut() = fields(said);
     reply
 }
 
 fn trailers(said: &[(&'static str, &str)]) -> Reply {
     let trailers = Frame::trailers(fields(said));
-    Response::new(Body::read(Some(Ok(trailers)), Full::default()))
+    Response::new(Peeked::read(Some(Ok(trailers)), Full::default()))
+}
+
+fn by(codes: Codes, reply: &Reply) -> Outcome {
+    codes.classify(reply.status(), reply.headers(), reply.body(), Duration::ZERO)
 }
 
 fn classify(reply: &Reply) -> Outcome {
-    Codes::of(&USUAL).classify(reply, Duration::ZERO)
+    by(Codes::default(), reply)
 }
 
 fn failed(reply: &Reply) -> Failure {
@@ -40,7 +45,7 @@ fn failed(reply: &Reply) -> Failure {
 #[test]
 fn every_code_means_the_same_wherever_it_stands() {
     for code in 0..=20 {
-        let said = [(GRPC_STATUS, &*code.to_string())];
+        let said = [(STATUS, &*code.to_string())];
         for reply in [trailers_only(&said), trailers(&said)] {
             let (retryable, bad) = match code {
                 0 => {
@@ -69,7 +74,7 @@ fn a_reply_that_is_not_grpc_means_what_grpcs_table_says() {
         (500, false, true),
         (403, false, false),
     ] {
-        let mut reply = Response::new(Body::passing(Full::new(Bytes::from("<html>"))));
+        let mut reply = Response::new(Peeked::passing(Full::new(Bytes::from("<html>"))));
         *reply.status_mut() = StatusCode::from_u16(status).unwrap();
         let failure = failed(&reply);
         assert_eq!((failure.retryable, failure.bad), (retryable, bad), "{status}");
@@ -80,11 +85,11 @@ fn a_reply_that_is_not_grpc_means_what_grpcs_table_says() {
 fn a_message_is_a_success_and_a_reply_without_any_status_is_not() {
     let message = Frame::data(Bytes::from("pens"));
     assert_eq!(
-        classify(&Response::new(Body::read(Some(Ok(message)), Full::default()))),
+        classify(&Response::new(Peeked::read(Some(Ok(message)), Full::default()))),
         Outcome::Success
     );
-    assert_eq!(classify(&Response::new(Body::passing(Full::default()))), Outcome::Success);
-    let silent = failed(&Response::new(Body::read(None, Full::default())));
+    assert_eq!(classify(&Response::new(Peeked::passing(Full::default()))), Outcome::Success);
+    let silent = failed(&Response::new(Peeked::read(None, Full::default())));
     assert_eq!((silent.retryable, silent.bad), (false, true));
     assert!(!failed(&trailers(&[])).retryable);
 }
@@ -94,7 +99,7 @@ fn a_message_is_a_success_and_a_reply_without_any_status_is_not() {
 fn a_pushback_is_a_wait_or_a_stop_in_headers_and_in_trailers() {
     for reply in [trailers_only, trailers] {
         let with =
-            |pushback| failed(&reply(&[(GRPC_STATUS, "14"), ("grpc-retry-pushback-ms", pushback)]));
+            |pushback| failed(&reply(&[(STATUS, "14"), ("grpc-retry-pushback-ms", pushback)]));
         let later = with("250");
         assert_eq!((later.hint, later.bad), (Some(Duration::from_millis(250)), false));
         assert_eq!(later.allows_another(), Ok(()));
@@ -102,34 +107,29 @@ fn a_pushback_is_a_wait_or_a_stop_in_headers_and_in_trailers() {
             assert_eq!(with(garbage).allows_another(), Err(Reason::ToldNotTo), "{garbage:?}");
             assert!(with(garbage).bad);
         }
-        let fatal = failed(&reply(&[(GRPC_STATUS, "3"), ("grpc-retry-pushback-ms", "250")]));
+        let fatal = failed(&reply(&[(STATUS, "3"), ("grpc-retry-pushback-ms", "250")]));
         assert_eq!(fatal.allows_another(), Err(Reason::NotRetryable));
         assert_eq!(fatal.hint, None);
     }
-    let mut both = trailers(&[(GRPC_STATUS, "14"), ("grpc-retry-pushback-ms", "250")]);
+    let mut both = trailers(&[(STATUS, "14"), ("grpc-retry-pushback-ms", "250")]);
     both.headers_mut().insert("grpc-retry-pushback-ms", "-1".parse().unwrap());
     assert_eq!(failed(&both).allows_another(), Err(Reason::ToldNotTo));
 }
 
 #[test]
-fn another_list_of_codes_makes_others_worth_it() {
-    let aborted = trailers(&[(GRPC_STATUS, "10")]);
-    assert!(!classify(&aborted).is_retryable());
-    assert!(Codes::of(&[Code::Aborted]).classify(&aborted, Duration::ZERO).is_retryable());
+fn the_word_of_a_hop_in_between_counts_beside_the_servers_own_status() {
+    let with = |word: &'static str| {
+        let mut reply = trailers(&[(STATUS, "14")]);
+        reply.headers_mut().insert("quell-retry", word.parse().unwrap());
+        failed(&reply)
+    };
+    assert_eq!(with("no").allows_another(), Err(Reason::ToldNotTo));
+    assert_eq!(with("after=3").hint, Some(Duration::from_secs(3)));
 }
 
 #[test]
-fn a_timeout_has_eight_digits_at_most_and_is_never_more_than_is_left() {
-    for (left, text) in [
-        (Duration::ZERO, "0n"),
-        (Duration::from_nanos(99_999_999), "99999999n"),
-        (Duration::from_millis(100), "100000u"),
-        (Duration::from_nanos(100_000_999), "100000u"),
-        (Duration::from_secs(2), "2000000u"),
-        (Duration::from_secs(100), "100000m"),
-        (Duration::from_secs(100_000), "100000S"),
-        (Duration::MAX, "99999999S"),
-    ] {
-        assert_eq!(timeout(left), text, "{left:?}");
-    }
+fn another_list_of_codes_makes_others_worth_it() {
+    let aborted = trailers(&[(STATUS, "10")]);
+    assert!(!classify(&aborted).is_retryable());
+    assert!(by(Codes::of([Code::ABORTED]), &aborted).is_retryable());
 }
