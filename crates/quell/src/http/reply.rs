@@ -71,9 +71,20 @@ impl<B: Body> ReplyBody<B> {
     /// # });
     /// ```
     pub fn own(bytes: impl Into<Bytes>) -> Self {
-        let mut kept = Kept::new(Pool::global());
-        kept.push(&Frame::data(bytes.into())); // kept even where the pool is full
-        Self { ahead: Some(Box::new(Ahead { kept, at: 0, broken: None })), rest: None }
+        Self::begun(Some(Ok(Frame::data(bytes.into()))), None)
+    }
+
+    /// A body of which one frame was read before, or how it broke off; the rest is `None` if it is known to be over.
+    pub(super) fn begun(first: Option<Result<Frame<Bytes>, B::Error>>, rest: Option<B>) -> Self {
+        let ahead = first.map(|first| {
+            let (mut kept, mut broken) = (Kept::new(Pool::global()), None);
+            match first {
+                Ok(frame) => drop(kept.push(&frame)), // kept even where the pool is full
+                Err(error) => broken = Some(error),
+            }
+            Box::new(Ahead { kept, at: 0, broken })
+        });
+        Self { ahead, rest }
     }
 
     /// Reads it whole, trailers too, if it is no longer than 64 KiB and the pool has room. A body that breaks off counts

@@ -55,7 +55,7 @@ pub use code::Code;
 pub use codes::Codes;
 pub use peek::{Peek, peek};
 pub use peeked::Peeked;
-pub use refusal::refusal;
+pub use refusal::{refusal, say};
 pub use timeout::timeout;
 
 pub(super) use timeout::read as read_timeout;

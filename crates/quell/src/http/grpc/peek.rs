@@ -1,7 +1,6 @@
 //! Peek: looks at the first frame of a reply before it is judged.
 
 use std::{
-    fmt,
     future::Future,
     pin::Pin,
     task::{Context, Poll},
@@ -14,7 +13,7 @@ use pin_project_lite::pin_project;
 use quell_core::Time;
 
 use super::{Peeked, STATUS};
-use crate::{Clock, clock::Timer};
+use crate::{Clock, clock::Timer, http::pool::without_its_bytes};
 
 /// A reply that says nothing for so long is a stream, and is passed on.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -70,8 +69,71 @@ impl<B: Body + Unpin> Future for Peek<B> {
     }
 }
 
-impl<B> fmt::Debug for Peek<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Peek").field("until", &self.until).finish_non_exhaustive()
+without_its_bytes!(Peek);
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http_body::Frame;
+    use http_body_util::BodyExt;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    /// A body whose frames come when they are sent.
+    struct Sent(mpsc::UnboundedReceiver<Frame<Bytes>>);
+
+    impl Body for Sent {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+            self.0.poll_recv(cx).map(|frame| frame.map(Ok))
+        }
+    }
+
+    fn message() -> Frame<Bytes> {
+        Frame::data(Bytes::from("pens"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_with_nothing_to_say_is_passed_on_after_a_tenth_of_a_second_and_loses_nothing()
+    {
+        let (send, frames) = mpsc::unbounded_channel();
+        let started = tokio::time::Instant::now();
+        let body = peek(StatusCode::OK, &HeaderMap::new(), Sent(frames), Clock::tokio()).await;
+        assert_eq!(started.elapsed(), PATIENCE);
+        assert!(body.trailers().is_none() && !body.is_broken() && !body.is_over());
+        send.send(message()).unwrap();
+        drop(send);
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "pens");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_is_not_waited_for_any_longer_and_comes_first() {
+        let (send, frames) = mpsc::unbounded_channel();
+        send.send(message()).unwrap();
+        let started = tokio::time::Instant::now();
+        let body = peek(StatusCode::OK, &HeaderMap::new(), Sent(frames), Clock::tokio()).await;
+        assert_eq!(started.elapsed(), Duration::ZERO);
+        send.send(message()).unwrap();
+        drop(send);
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "penspens");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_looks_behind_a_head_that_says_all() {
+        let told = HeaderMap::from_iter([(STATUS, "5".parse().unwrap())]);
+        for (status, headers) in
+            [(StatusCode::OK, told), (StatusCode::BAD_GATEWAY, HeaderMap::new())]
+        {
+            let (_send, frames) = mpsc::unbounded_channel();
+            let started = tokio::time::Instant::now();
+            peek(status, &headers, Sent(frames), Clock::tokio()).await;
+            assert_eq!(started.elapsed(), Duration::ZERO);
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! Peeked: the body of a reply of which the first frame was looked at.
 
 use std::{
-    fmt,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -10,6 +9,11 @@ use bytes::Buf;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
+
+use crate::http::{
+    ReplyBody,
+    pool::{in_one_piece, without_its_bytes},
+};
 
 pin_project! {
     /// The body of a gRPC reply, of which the first frame was looked at. It gives that frame and then the rest.
@@ -93,9 +97,25 @@ impl<B: Body> Body for Peeked<B> {
     }
 }
 
-/// What is in a body is nobody's business.
-impl<B: Body> fmt::Debug for Peeked<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Peeked").finish_non_exhaustive()
+/// The same body in the form in which failed replies are kept while a call sleeps, trailers and all.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// use http::{HeaderMap, StatusCode};
+/// use http_body_util::{BodyExt, Full};
+/// use quell::{Clock, http::{Pool, ReplyBody, grpc}};
+///
+/// let body = Full::new(bytes::Bytes::from("a message"));
+/// let peeked = grpc::peek(StatusCode::OK, &HeaderMap::new(), body, Clock::system()).await;
+/// let kept = ReplyBody::from(peeked).keep(Pool::global()).await.unwrap();
+/// assert_eq!(kept.collect().await.unwrap().to_bytes(), "a message");
+/// # });
+/// ```
+impl<B: Body> From<Peeked<B>> for ReplyBody<B> {
+    fn from(peeked: Peeked<B>) -> Self {
+        let Peeked { first, rest } = peeked;
+        Self::begun(first.map(|first| first.map(in_one_piece)), rest)
     }
 }
+
+without_its_bytes!(Peeked);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderValue, Response, header::CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
 use quell_core::{Reason, credit::Sends};
 
 use super::{Code, MESSAGE, PUSHBACK, STATUS};
@@ -34,15 +34,30 @@ pub fn refusal(
 ) -> Response<()> {
     let answer = Answer::stopped(Sends::new(attempts), reason, retry_in, true);
     let mut reply = Response::new(());
-    let headers = reply.headers_mut();
+    say(reply.headers_mut(), code, reason.as_str(), answer.word);
+    headers::answer(reply.headers_mut(), answer);
+    reply
+}
+
+/// Writes gRPC's part of a reply of our own: its content type, this code, a message of plain letters, and the same word on
+/// another attempt as in `quell-retry`. For hosts that already have a refusal in HTTP.
+///
+/// ```
+/// use http::HeaderMap;
+/// use quell::http::{Word, grpc::{self, Code}};
+///
+/// let mut headers = HeaderMap::new();
+/// grpc::say(&mut headers, Code::UNAUTHENTICATED, "unauthorized", Some(Word::No));
+/// assert_eq!(headers["grpc-status"], "16");
+/// assert_eq!(headers["grpc-retry-pushback-ms"], "-1");
+/// ```
+pub fn say(headers: &mut HeaderMap, code: Code, message: &'static str, word: Option<Word>) {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     headers.insert(STATUS, HeaderValue::from(u16::from(code.get())));
-    headers.insert(MESSAGE, HeaderValue::from_static(reason.as_str()));
-    if let Some(word) = answer.word {
+    headers.insert(MESSAGE, HeaderValue::from_static(message));
+    if let Some(word) = word {
         headers.insert(PUSHBACK, pushback(word));
     }
-    headers::answer(headers, answer);
-    reply
 }
 
 /// Whole milliseconds, rounded up: never earlier than meant. More than fits is a stop to every client.
