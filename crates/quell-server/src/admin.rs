@@ -83,7 +83,7 @@ async fn run(
         let mut seconds = interval(Duration::from_secs(1));
         loop {
             seconds.tick().await;
-            gateway.log.second(&gateway.counters);
+            gateway.log.second(&gateway);
         }
     };
     tokio::select! {
@@ -91,7 +91,7 @@ async fn run(
         () = report => {}
         _ = phases.wait_for(|phase| *phase == Phase::Stopping) => {}
     }
-    gateway.log.second(&gateway.counters);
+    gateway.log.second(&gateway);
     Ok(())
 }
 

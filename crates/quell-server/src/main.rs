@@ -7,9 +7,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
+use quell::config::{HostField, Listen};
 use quell_server::check;
 use quell_server::demo::show;
-use quell_server::gateway::{self, Config, Host, Target};
+use quell_server::gateway::{self, Config, Target};
 use quell_server::{key, sim};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -36,21 +37,28 @@ struct GatewayArgs {
     /// Where requests go: http://host:port or https://host:port
     #[arg(long, value_name = "URL", required_unless_present = "config")]
     to: Option<Target>,
-    /// A config file with one upstream, which says all of it
+    /// A config file, which says all of it
     #[arg(long, value_name = "FILE", conflicts_with = "to")]
     config: Option<PathBuf>,
     /// Where callers come in; 127.0.0.1:8080 if neither this nor the file says so
     #[arg(long, value_name = "ADDR")]
-    listen: Option<SocketAddr>,
+    listen: Option<Listen>,
     /// Where /healthz, /readyz and /metrics are served, on loopback; 127.0.0.1:9901 if neither this nor the file says so
     #[arg(long, value_name = "ADDR")]
     admin: Option<SocketAddr>,
-    /// Which Host field the upstream sees: the caller's, or its own
-    #[arg(long, value_enum, default_value = "keep")]
-    host: Host,
+    /// Which Host field the upstream sees: the caller's, or its own; with --to
+    #[arg(long, value_enum, conflicts_with = "config")]
+    host: Option<Host>,
     /// Threads that serve callers; one per core if not given
     #[arg(long, value_name = "N")]
     cores: Option<NonZeroUsize>,
+}
+
+/// Which `Host` the upstream sees.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Host {
+    Keep,
+    Rewrite,
 }
 
 fn main() -> ExitCode {
@@ -73,23 +81,23 @@ fn from_file(path: &Path) -> anyhow::Result<Config> {
     for idle in &file.idle {
         eprintln!("quell: {} is not used by any host yet: {}", idle.path, idle.instead);
     }
-    Config::from_file(&file).with_context(|| path.display().to_string())
+    Ok(Config { path: Some(path.to_owned()), ..Config::of(file) })
 }
 
 /// Runs until asked to end, then drains.
 fn serve(args: GatewayArgs) -> anyhow::Result<()> {
     let GatewayArgs { to, config, listen, admin, host, cores } = args;
-    let usual = match (to, config) {
+    let mut config = match (to, config) {
         (Some(to), _) => Config::new(to),
         (None, file) => from_file(&file.unwrap_or_default())?,
     };
-    let config = Config {
-        listen: listen.unwrap_or(usual.listen),
-        admin: admin.unwrap_or(usual.admin),
-        cores: cores.map_or(usual.cores, NonZeroUsize::get),
-        host,
-        ..usual
-    };
+    let told = &mut config.file.gateway;
+    told.listen = listen.unwrap_or(told.listen.clone());
+    told.admin = admin.unwrap_or(told.admin);
+    config.cores = cores.map_or(config.cores, NonZeroUsize::get);
+    if let Some(Host::Rewrite) = host {
+        config.file.upstreams.values_mut().for_each(|up| up.host = HostField::Rewrite);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // Before anything is served, so that no signal finds us without an answer.
     let (mut term, mut int) = {

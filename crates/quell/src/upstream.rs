@@ -118,7 +118,7 @@ impl Upstream {
     }
 
     /// Whose retries count together within the upstream's budget, by name. See [`quell_core::Upstream::child`].
-    pub(crate) fn child(&self, name: &str) -> Child {
+    pub fn child(&self, name: &str) -> Child {
         self.turn(|now, state| state.core.child(now, crate::levers::route_key(name)))
     }
 

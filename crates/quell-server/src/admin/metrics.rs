@@ -9,12 +9,12 @@ use prometheus_client::metrics::MetricType;
 use quell::core::Reason;
 use quell::observe::labels::{self, Metric, STATES};
 
-use crate::gateway::counters::{Came, Count, Counters, Verdict};
+use crate::gateway::counters::{CAME, Came, CoreCounters, Count, Counters, Verdict};
 use crate::gateway::per_core::Gateway;
+use crate::gateway::plan::Plan;
 
-/// Configured names are the only labels: there is one route and one upstream yet.
-const ROUTE: (&str, &str) = ("route", "default");
-const UPSTREAM: (&str, &str) = ("upstream", "default");
+/// What stands for the route and the upstream of a request that has none.
+const NONE: &str = "none";
 
 /// What only a gateway has; all other names are the library's.
 const STALE: Metric = Metric {
@@ -31,8 +31,23 @@ const CONNECTIONS: Metric =
 pub(super) struct Metrics(pub(super) Arc<Gateway>);
 
 impl Metrics {
-    fn sum(&self, count: impl Fn(&Counters) -> &Count) -> u64 {
-        self.0.counters.iter().map(|core| count(core).get()).sum()
+    fn of_cores(&self, count: impl Fn(&CoreCounters) -> &Count) -> u64 {
+        self.0.cores.iter().map(|core| count(core).get()).sum()
+    }
+
+    /// A count per route, and one for what has none: the route's name, the upstream's, and the sum over the cores.
+    fn by_route<'a>(
+        &'a self,
+        plan: &'a Plan,
+        count: impl Fn(&Counters) -> &Count + 'a,
+    ) -> Vec<(&'a str, &'a str, u64)> {
+        let unrouted = self.of_cores(|core| count(&core.unrouted));
+        let mut all = vec![(NONE, NONE, unrouted)];
+        all.extend(plan.routes.iter().map(|route| {
+            let sum = route.counters.iter().map(|core| count(core).get()).sum();
+            (&*route.name, route.backend.upstream.name(), sum)
+        }));
+        all
     }
 }
 
@@ -54,12 +69,9 @@ impl Writer<'_> {
     }
 
     fn counter(&mut self, metric: Metric, value: u64) -> fmt::Result {
-        self.counters(metric, [([UPSTREAM], value)])
-    }
-
-    fn gauge(&mut self, Metric { name, help }: Metric, value: f64) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        metric.encode_family(&[UPSTREAM])?.encode_gauge(&value)
+        let (name, help) = (metric.stem(), metric.help);
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
     }
 }
 
@@ -75,41 +87,66 @@ impl Collector for Metrics {
 
 impl Metrics {
     fn encode_counts(&self, out: &mut Writer<'_>) -> fmt::Result {
-        let requests = Verdict::WORDS.iter().enumerate().map(|(i, word)| {
-            ([ROUTE, UPSTREAM, ("outcome", *word)], self.sum(|core| &core.requests[i]))
+        let plan = &**self.0.plan.load();
+        let requests = Verdict::WORDS.iter().enumerate().flat_map(|(i, word)| {
+            let counts = self.by_route(plan, move |counters| &counters.requests[i]);
+            counts.into_iter().map(|(route, upstream, count)| {
+                ([("route", route), ("upstream", upstream), ("outcome", *word)], count)
+            })
         });
         out.counters(labels::REQUESTS, requests)?;
-        let attempts = Came::WORDS.iter().enumerate().flat_map(|(i, word)| {
-            let labels = |kind| [ROUTE, UPSTREAM, ("kind", kind), ("result", *word)];
-            [
-                (labels("first"), self.sum(|core| &core.first[i])),
-                (labels("retry"), self.sum(|core| &core.retries[i])),
-            ]
+        type Kind = fn(&Counters) -> &[Count; CAME];
+        let kinds: [(&str, Kind); 3] =
+            [("first", |c| &c.first), ("retry", |c| &c.retries), ("hedge", |c| &c.hedges)];
+        let attempts = kinds.iter().flat_map(|(kind, of)| {
+            Came::WORDS.iter().enumerate().flat_map(move |(i, word)| {
+                let counts = self.by_route(plan, move |counters| &of(counters)[i]);
+                counts.into_iter().map(|(route, upstream, count)| {
+                    let names = [("route", route), ("upstream", upstream)];
+                    ([names[0], names[1], ("kind", *kind), ("result", *word)], count)
+                })
+            })
         });
         out.counters(labels::ATTEMPTS, attempts)?;
         let by_reason = |count: fn(&Counters, usize) -> &Count| {
             Reason::ALL.iter().enumerate().map(move |(i, reason)| {
-                ([("reason", reason.as_str())], self.sum(|core| count(core, i)))
+                ([("reason", reason.as_str())], self.0.sum(|counters| count(counters, i)))
             })
         };
         out.counters(labels::RETRIES_DENIED, by_reason(|core, i| &core.denied[i]))?;
         out.counters(labels::REFUSALS, by_reason(|core, i| &core.refusals[i]))?;
-        out.counter(STALE, self.sum(|core| &core.stale))?;
-        out.counter(UPSTREAM_CONNECTS, self.sum(|core| &core.connects))?;
-        out.counter(CONNECTIONS, self.sum(|core| &core.connections))
+        out.counter(STALE, self.of_cores(|core| &core.stale))?;
+        out.counter(UPSTREAM_CONNECTS, self.of_cores(|core| &core.connects))?;
+        out.counter(CONNECTIONS, self.of_cores(|core| &core.connections))
     }
 
     fn encode_state(&self, out: &mut Writer<'_>) -> fmt::Result {
-        let state = self.0.upstream.snapshot();
-        for (metric, level) in labels::levels(&state, self.0.upstream.clock().now()) {
-            out.gauge(metric, level)?;
+        let plan = self.0.plan.load();
+        let states: Vec<_> = plan
+            .backends
+            .values()
+            .map(|backend| {
+                let upstream = &backend.upstream;
+                let state = upstream.snapshot();
+                let levels = labels::levels(&state, upstream.clock().now());
+                (("upstream", upstream.name()), state, levels)
+            })
+            .collect();
+        let Some((_, _, levels)) = states.first() else { return Ok(()) };
+        for (i, (Metric { name, help }, _)) in levels.iter().enumerate() {
+            let mut metric = out.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (upstream, _, levels) in &states {
+                metric.encode_family(&[*upstream])?.encode_gauge(&levels[i].1)?;
+            }
         }
         // All three, always: a state that was left must not go on showing.
         let Metric { name, help } = labels::BREAKER_STATE;
         let mut metric = out.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (each, word) in STATES {
-            let value = u64::from(state.breaker == each);
-            metric.encode_family(&[UPSTREAM, ("state", word)])?.encode_gauge(&value)?;
+        for (upstream, state, _) in &states {
+            for (each, word) in STATES {
+                let value = u64::from(state.breaker == each);
+                metric.encode_family(&[*upstream, ("state", word)])?.encode_gauge(&value)?;
+            }
         }
         Ok(())
     }

@@ -1,80 +1,73 @@
-//! What a gateway is told: where to listen, where to send, and under which policies.
+//! What a gateway is told: a file, or the same as a file, and what the command line adds to it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::thread::available_parallelism;
-use std::time::Duration;
 
-use quell::config::UnsafeMethods;
+use quell::config::{self, Listen};
 use quell::core::spec::{PolicySpec, UpstreamSpec};
-use quell::http::Statuses;
 
-pub use quell::config::{InvalidTarget, Target};
+pub use quell::config::{HostField, InvalidTarget, Target};
 
-/// A gateway in front of one upstream. [`Config::new`] has the defaults.
+use super::plan::everything;
+
+/// The only upstream, policy and route of a gateway that was told no more than where to send.
+const DEFAULT: &str = "default";
+
+/// What a gateway is told. [`Config::new`] has the defaults.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where to send.
-    pub to: Target,
-    /// Where callers come in; port 0 takes a free one.
-    pub listen: SocketAddr,
-    /// Where health and metrics are served: loopback only.
-    pub admin: SocketAddr,
-    /// Which `Host` the upstream sees.
-    pub host: Host,
+    /// What its file says, or would say.
+    pub file: config::Config,
+    /// The file itself, if there is one, to be read again.
+    pub path: Option<PathBuf>,
     /// Threads that serve callers, each with its own listener and upstream connections.
     pub cores: usize,
-    /// How one call behaves.
-    pub policy: PolicySpec,
-    /// What all calls share.
-    pub upstream: UpstreamSpec,
-    /// Statuses that are worth another attempt.
-    pub statuses: Statuses,
-    /// Whether requests are repeated whose method does not allow it by itself.
-    pub unsafe_methods: UnsafeMethods,
-    /// PEM file of certificates to trust in place of the system's.
-    pub roots: Option<PathBuf>,
-    /// The longest that a drain waits for what is under way.
-    pub drain: Duration,
     /// Whether changes of state and refusals are written to standard error.
     pub log: bool,
 }
 
 impl Config {
-    /// The defaults, on the ports that people know.
+    /// In front of one upstream with the defaults, on the ports that people know.
     pub fn new(to: Target) -> Self {
-        let local = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
-        Self {
-            to,
-            listen: local(8080),
-            admin: local(9901),
-            host: Host::Keep,
-            cores: available_parallelism().map_or(1, usize::from),
-            policy: PolicySpec::gateway(),
-            upstream: UpstreamSpec::gateway(),
-            statuses: Statuses::default(),
-            unsafe_methods: UnsafeMethods::default(),
-            roots: None,
-            drain: Duration::from_secs(30),
-            log: true,
-        }
+        let mut file = config::Config::default();
+        let mut upstream = config::Upstream::of(config::Preset::Gateway);
+        upstream.endpoints = vec![to];
+        file.policies.insert(DEFAULT.to_owned(), config::Policy::of(config::Preset::Gateway));
+        file.upstreams.insert(DEFAULT.to_owned(), upstream);
+        file.routes.push(everything(DEFAULT));
+        Self::of(file)
+    }
+
+    /// What a file says.
+    pub fn of(file: config::Config) -> Self {
+        let cores = available_parallelism().map_or(1, usize::from);
+        Self { file, path: None, cores, log: true }
     }
 
     /// The defaults on free ports, silent: for tests and demos inside a process.
     pub fn local(to: Target) -> Self {
-        let mut config = Self::new(to);
-        config.listen.set_port(0);
-        config.admin.set_port(0);
-        config.log = false;
-        config
+        Self::new(to).on_free_ports()
     }
-}
 
-/// Which `Host` the upstream sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Host {
-    /// The caller's.
-    Keep,
-    /// The upstream's own.
-    Rewrite,
+    /// The same on free ports of loopback, silent.
+    #[must_use]
+    pub fn on_free_ports(mut self) -> Self {
+        let free = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+        (self.file.gateway.listen, self.file.gateway.admin) = (Listen::Tcp(free), free);
+        self.log = false;
+        self
+    }
+
+    /// How calls to the only upstream of [`Config::new`] behave.
+    pub fn policy(&mut self) -> &mut PolicySpec {
+        let usual = || config::Policy::of(config::Preset::Gateway);
+        &mut self.file.policies.entry(DEFAULT.to_owned()).or_insert_with(usual).spec
+    }
+
+    /// What all who call the only upstream of [`Config::new`] share.
+    pub fn upstream(&mut self) -> &mut UpstreamSpec {
+        let usual = || config::Upstream::of(config::Preset::Gateway);
+        &mut self.file.upstreams.entry(DEFAULT.to_owned()).or_insert_with(usual).spec
+    }
 }

@@ -1,4 +1,4 @@
-//! Counters: one set per core, written by that core alone and summed when somebody asks.
+//! Counters: one set per core and route, written by that core alone and summed when somebody asks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,18 +11,28 @@ pub(crate) const REASONS: usize = Reason::ALL.len();
 /// How many things can come of an attempt.
 pub(crate) const CAME: usize = Came::WORDS.len();
 
-/// One core's counts.
+/// One core's counts of one route. Cores write side by side, so each has its own lines of memory.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(crate) struct Counters {
     pub(crate) requests: [Count; Verdict::WORDS.len()],
     pub(crate) first: [Count; CAME],
     pub(crate) retries: [Count; CAME],
+    pub(crate) hedges: [Count; CAME],
     pub(crate) denied: [Count; REASONS],
     pub(crate) refusals: [Count; REASONS],
+}
+
+/// One core's counts of what belongs to no route.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct CoreCounters {
     /// Requests that came back unsent from a connection the upstream had closed, and went out on a fresh one.
     pub(crate) stale: Count,
     pub(crate) connects: Count,
     pub(crate) connections: Count,
+    /// Requests that found no route, or could be read in two ways.
+    pub(crate) unrouted: Counters,
 }
 
 /// A count with one writer, so adding needs no locked instruction.
@@ -45,8 +55,17 @@ impl Counters {
         self.requests[verdict as usize].add();
     }
 
-    pub(crate) fn attempt(&self, number: u32, came: Came) {
-        let kind = if number <= 1 { &self.first } else { &self.retries };
+    /// One for each core.
+    pub(crate) fn per_core(cores: usize) -> std::sync::Arc<[Self]> {
+        (0..cores).map(|_| Self::default()).collect()
+    }
+
+    pub(crate) fn attempt(&self, number: u32, is_hedge: bool, came: Came) {
+        let kind = match number {
+            _ if is_hedge => &self.hedges,
+            ..=1 => &self.first,
+            _ => &self.retries,
+        };
         kind[came as usize].add();
     }
 
@@ -72,6 +91,12 @@ pub(crate) struct Pending<'a> {
 impl<'a> Pending<'a> {
     pub(crate) fn new(counters: &'a Counters) -> Self {
         Self { counters, verdict: Verdict::Abandoned }
+    }
+
+    /// It was refused before there was a call.
+    pub(crate) fn refuse(&mut self, reason: Reason) {
+        self.counters.refuse(reason);
+        self.verdict = Verdict::Refused;
     }
 }
 

@@ -1,40 +1,41 @@
 //! Forward: makes one attempt over a connection to the upstream, up to the response head.
 //!
-//! A connection from the pool may have been closed by the upstream a moment ago. If hyper hands the request back, not
+//! A kept connection may have been closed by the upstream a moment ago. If hyper hands the request back, not
 //! one byte of it was sent: it goes out again within the same attempt, on a fresh connection, and is counted
 //! (`quell_stale_connections_total`). The upstream sees one request, so this is no second attempt. A connection
-//! that dies *after* the write proves nothing (the upstream may have acted), and only the policies may repeat that.
+//! that dies *after* the write proves nothing (the upstream may have acted), and only the policies may repeat that;
+//! but an HTTP/2 endpoint that refuses a stream says that it did not act on it.
 
 use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::io;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http::header::UPGRADE;
 use http::request::Parts;
-use http::{HeaderMap, Request, Response, StatusCode, Version};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
+use quell::core::credit::{Retries, Sends};
 use quell::core::{Delivery, Failure, Fault, Outcome, Time};
-use quell::http::headers::{self as contract, stamp};
+use quell::http::headers::{self as contract, Told, stamp};
+use quell::http::{Pool, Replay, ReplayBody, ReplyBody};
 use quell::observe::Tried;
 use quell::run::{Sender, Try};
+use tokio::select;
 
-use super::body::{NotKept, ReplyBody, Whole};
-use super::counters::Came;
+use super::body::{FromCaller, FromUpstream, Minder};
+use super::counters::{Came, Counters};
 use super::headers;
-use super::per_core::{Core, Gateway};
-use super::pool::Conn;
-use super::replay::{RequestBody, Source};
-use super::watch::Watch;
+use super::lane::{Lane, Taken};
+use super::per_core::{Core, LocalRoute};
+use super::watch::Busy;
 
-/// A reply whose body is still on its way.
-#[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    pub(super) body: ReplyBody,
-}
+/// What goes out with an attempt.
+pub(super) type RequestBody = ReplayBody<FromCaller>;
+/// A reply whose body is still on its way, or kept.
+pub(super) type Reply = Response<ReplyBody<FromUpstream>>;
 
 /// Why an attempt gave no reply.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +43,9 @@ pub(super) enum Failed {
     /// There was no connection to send it on.
     #[error("no connection: {0}")]
     Connect(io::Error),
+    /// The endpoint said that it did not act on it.
+    #[error("refused unread: {0}")]
+    Unread(Box<dyn Error + Send + Sync>),
     /// The connection broke after it was sent, or what came back was no reply.
     #[error("no reply: {0}")]
     Broken(Box<dyn Error + Send + Sync>),
@@ -50,171 +54,232 @@ pub(super) enum Failed {
     Caller,
 }
 
-/// What is kept of a failed attempt while the call sleeps.
-#[derive(Debug)]
-pub(super) enum Kept {
-    Whole(Whole),
-    Failed(Failed),
-}
-
 /// One call's request, sent as often as the policies say.
 pub(super) struct Outgoing<'a> {
-    core: &'a Rc<Core>,
-    watch: &'a Rc<Watch>,
+    core: &'a Core,
+    route: &'a LocalRoute,
+    busy: &'a Busy,
+    is_stream: bool,
+    /// Whether the caller asks to switch protocols.
+    upgrades: bool,
     parts: RefCell<Option<Parts>>,
-    source: Source,
-    repeatable: bool,
-    /// Whether the attempt under way has sent its first byte.
-    sent: Cell<bool>,
+    pub(super) body: Replay<FromCaller>,
+    pub(super) repeatable: bool,
+    /// Which attempts have sent their first byte, by their numbers.
+    sent: Cell<u64>,
+    /// The connection of a reply that switches protocols.
+    pub(super) switched: Cell<Option<Taken>>,
+}
+
+/// Where a request came from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct From<'a> {
+    pub(super) busy: &'a Busy,
+    /// Whether it is one of many on its connection.
+    pub(super) is_stream: bool,
 }
 
 /// Sends an [`Outgoing`] request.
 pub(super) struct Forward<'a> {
     outgoing: &'a Outgoing<'a>,
-    /// The attempt under way: abandoned if nobody says what came of it.
-    open: Option<u32>,
+}
+
+/// An attempt under way.
+pub(super) struct Attempt<'a> {
+    number: u32,
+    exchange: Pin<Box<dyn Future<Output = Result<Reply, Failed>> + 'a>>,
+}
+
+impl Future for Attempt<'_> {
+    type Output = Result<Reply, Failed>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.exchange.as_mut().poll(cx)
+    }
 }
 
 impl<'a> Outgoing<'a> {
     /// `parts` are as they go out, but for what differs between attempts.
     pub(super) fn new(
-        core: &'a Rc<Core>,
-        watch: &'a Rc<Watch>,
-        mut parts: Parts,
+        core: &'a Core,
+        route: &'a LocalRoute,
+        from: From<'a>,
+        parts: Parts,
         body: Incoming,
     ) -> Self {
-        let unsafe_methods = core.gateway.config.unsafe_methods;
-        let repeatable = unsafe_methods.repeats(&parts.method, &parts.headers);
-        let source = Source::new(body, repeatable, &core.gateway.memory, watch);
-        parts.version = Version::HTTP_11;
-        parts.extensions.clear();
-        let (parts, sent) = (RefCell::new(Some(parts)), Cell::new(false));
-        Self { core, watch, parts, source, repeatable, sent }
+        let From { busy, is_stream } = from;
+        let repeatable = route.unsafe_methods.repeats(&parts.method, &parts.headers);
+        let body = FromCaller::new(body, Minder::of(busy, is_stream));
+        Self {
+            core,
+            route,
+            busy,
+            is_stream,
+            upgrades: parts.headers.contains_key(UPGRADE),
+            parts: RefCell::new(Some(parts)),
+            body: Replay::new(body, Pool::global(), repeatable),
+            repeatable,
+            sent: Cell::new(0),
+            switched: Cell::new(None),
+        }
     }
 
-    /// One exchange on a connection of the pool, or on a new one.
+    fn counters(&self) -> &Counters {
+        self.route.counters()
+    }
+
+    /// One exchange on a kept connection, or on a new one.
     async fn exchange(&self, attempt: Try) -> Result<Reply, Failed> {
-        let mut kept = self.core.pool.take();
+        let Some(lane) = self.route.lanes.lane(attempt.endpoint) else {
+            return Err(Failed::Connect(io::Error::other("the endpoint is no longer configured")));
+        };
+        let mut kept = lane.take();
         loop {
             let is_kept = kept.is_some();
             let conn = match kept.take() {
                 Some(conn) => conn,
                 // Boxed because it is rare and large, and would make every request's future so.
-                None => Box::pin(self.connect(attempt)).await?,
+                None => Box::pin(self.connect(lane, attempt)).await?,
             };
-            match self.over(conn, attempt).await {
-                Err(Failed::Connect(_)) if is_kept => self.core.counters.stale.add(),
+            match self.over(lane, conn, attempt).await {
+                Err(Failed::Connect(_)) if is_kept => self.core.counters().stale.add(),
                 other => return other,
             }
         }
     }
 
-    async fn connect(&self, attempt: Try) -> Result<Conn, Failed> {
-        self.core.counters.connects.add();
-        let gateway = &self.core.gateway;
-        let conn = Conn::open(&gateway.config.to, gateway.tls.as_ref(), self.left(attempt));
-        conn.await.map_err(Failed::Connect)
+    async fn connect(&self, lane: &std::rc::Rc<Lane>, attempt: Try) -> Result<Taken, Failed> {
+        self.core.counters().connects.add();
+        lane.connect(self.left(attempt)).await.map_err(Failed::Connect)
     }
 
-    async fn over(&self, mut conn: Conn, attempt: Try) -> Result<Reply, Failed> {
-        let Some(request) = self.request(attempt) else {
+    async fn over(&self, lane: &Lane, mut conn: Taken, attempt: Try) -> Result<Reply, Failed> {
+        let Some(mut request) = self.request(attempt) else {
             return Err(Failed::Caller); // sent before and not to be repeated: no policy asks for this
         };
-        self.sent.set(true);
-        match conn.send.try_send_request(request).await {
-            Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                Err(Failed::Broken("it switched protocols and nobody asked it to".into()))
-            }
-            Ok(response) => Ok(self.reply(response, conn)),
+        headers::fit(&mut request, lane, conn.is_h2());
+        self.mark_sent(attempt.number, true);
+        match conn.send(request).await {
+            Ok(response) => self.reply(response, conn),
             Err(mut error) => match error.take_message() {
-                None if self.source.has_failed() => Err(Failed::Caller),
-                None => Err(Failed::Broken(error.into_error().into())),
+                None if self.body.has_failed() => Err(Failed::Caller),
+                None => Err(failed(error.into_error())),
                 Some(unsent) => {
-                    self.sent.set(false);
-                    self.parts.replace(Some(unsent.into_parts().0));
+                    self.mark_sent(attempt.number, false);
+                    self.parts.replace(Some(headers::unfit(unsent.into_parts().0)));
                     Err(Failed::Connect(io::Error::other(error.into_error())))
                 }
             },
         }
     }
 
+    fn mark_sent(&self, number: u32, sent: bool) {
+        let bit = 1 << (number % 64);
+        let others = self.sent.get() & !bit;
+        self.sent.set(if sent { others | bit } else { others });
+    }
+
     /// A copy only where another attempt may follow: what was never sent comes back.
     fn request(&self, attempt: Try) -> Option<Request<RequestBody>> {
-        let again = self.repeatable && attempt.number < self.core.gateway.policy.attempts();
+        let again = self.repeatable && attempt.number < self.route.policy.attempts();
         let mut parts = self.parts.borrow_mut();
         let mut parts = if again { parts.clone() } else { parts.take() }?;
         let left = Some(self.left(attempt));
         stamp(
             &mut parts.headers,
-            contract::Outgoing { attempt: attempt.number, left, credit: None },
+            contract::Outgoing { attempt: attempt.number, left, credit: attempt.credit },
         );
-        Some(Request::from_parts(parts, self.source.open()))
+        Some(Request::from_parts(parts, self.body.open()))
     }
 
     fn left(&self, attempt: Try) -> Duration {
-        attempt.timeout_at.since(self.core.gateway.upstream.clock().now())
+        attempt.timeout_at.since(self.route.backend.upstream.clock().now())
     }
 
-    fn reply(&self, response: Response<Incoming>, conn: Conn) -> Reply {
-        let (mut parts, body) = response.into_parts();
-        headers::back(&mut parts.headers);
-        let body = ReplyBody::new(body, conn, Rc::clone(self.core), Rc::clone(self.watch));
-        Reply { status: parts.status, headers: parts.headers, body }
+    fn reply(&self, mut response: Response<Incoming>, conn: Taken) -> Result<Reply, Failed> {
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            if !self.upgrades {
+                return Err(Failed::Broken("it switched protocols and nobody asked it to".into()));
+            }
+            self.switched.set(Some(conn));
+            let (parts, _) = response.into_parts();
+            return Ok(Response::from_parts(parts, ReplyBody::own("")));
+        }
+        headers::back(response.headers_mut());
+        let minder = Minder::of(self.busy, self.is_stream);
+        let open = self.route.lanes.stream();
+        Ok(response.map(|body| ReplyBody::passing(FromUpstream::new(body, conn, open, minder))))
     }
 
     async fn keep(
         &self,
         reply: Result<Reply, Failed>,
         by: Time,
-    ) -> Result<Kept, Result<Reply, Failed>> {
-        let Reply { status, headers, body } = match reply {
-            Ok(reply) => reply,
-            Err(failed) => return Ok(Kept::Failed(failed)),
+    ) -> Result<Result<Reply, Failed>, Result<Reply, Failed>> {
+        let (parts, body) = match reply {
+            Ok(reply) => reply.into_parts(),
+            Err(failed) => return Ok(Err(failed)),
         };
-        let gateway = &self.core.gateway;
-        let by = gateway.upstream.clock().sleep_until(by);
-        match body.keep(&gateway.memory, by).await {
-            Ok((bytes, reserved)) => {
-                Ok(Kept::Whole(Whole { status, headers, bytes, _reserved: reserved }))
-            }
-            Err(NotKept::Long(body)) => Err(Ok(Reply { status, headers, body })),
-            Err(NotKept::Broken(error)) => Ok(Kept::Failed(Failed::Broken(error.into()))),
+        let mut keep = body.keep(Pool::global());
+        select! {
+            biased;
+            kept = &mut keep => match kept {
+                Ok(whole) => return Ok(Ok(Response::from_parts(parts, whole))),
+                Err(long) => return Err(Ok(Response::from_parts(parts, long))),
+            },
+            () = self.route.backend.upstream.clock().sleep_until(by) => {}
         }
+        Err(Ok(Response::from_parts(parts, keep.give_up())))
     }
+}
+
+/// Whether the endpoint says that it never acted on a request: it refused the stream, or went away before it.
+fn failed(error: hyper::Error) -> Failed {
+    let first: &(dyn Error + 'static) = &error;
+    let unread = std::iter::successors(Some(first), |&cause| cause.source())
+        .filter_map(|cause| cause.downcast_ref::<h2::Error>())
+        .any(|h2| {
+            h2.is_remote() && (h2.is_go_away() || h2.reason() == Some(h2::Reason::REFUSED_STREAM))
+        });
+    if unread { Failed::Unread(error.into()) } else { Failed::Broken(error.into()) }
 }
 
 impl<'a> Forward<'a> {
     /// Nothing is sent yet.
     pub(super) fn new(outgoing: &'a Outgoing<'a>) -> Self {
-        Self { outgoing, open: None }
+        Self { outgoing }
     }
 }
 
 impl<'a> Sender for Forward<'a> {
     type Reply = Result<Reply, Failed>;
-    type Kept = Kept;
-    type Attempt = Pin<Box<dyn Future<Output = Self::Reply> + 'a>>;
-    type Keeping = Pin<Box<dyn Future<Output = Result<Kept, Self::Reply>> + 'a>>;
+    type Kept = Self::Reply;
+    type Attempt = Attempt<'a>;
+    type Keeping = Pin<Box<dyn Future<Output = Result<Self::Reply, Self::Reply>> + 'a>>;
 
-    fn send(&mut self, attempt: &Try) -> Self::Attempt {
-        self.open = Some(attempt.number);
-        self.outgoing.sent.set(false);
-        Box::pin(self.outgoing.exchange(*attempt))
+    fn send(&mut self, attempt: &Try) -> Attempt<'a> {
+        self.outgoing.mark_sent(attempt.number, false);
+        let exchange = Box::pin(self.outgoing.exchange(*attempt));
+        Attempt { number: attempt.number, exchange }
     }
 
-    fn is_sent(&self, _: &Self::Attempt) -> bool {
-        self.outgoing.sent.get()
+    fn is_sent(&self, attempt: &Attempt<'a>) -> bool {
+        self.outgoing.sent.get() & (1 << (attempt.number % 64)) != 0
     }
 
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {
         match reply {
-            Ok(reply) if reply.status.is_success() => Outcome::Success, // needs no date
+            Ok(reply) if reply.status().as_u16() < 300 => Outcome::Success, // needs no date
             Ok(reply) => {
-                let Gateway { upstream, config, .. } = &*self.outgoing.core.gateway;
-                let unix_now = upstream.clock().unix_now();
-                config.statuses.classify(reply.status, &reply.headers, unix_now)
+                let LocalRoute { route, .. } = self.outgoing.route;
+                let unix_now = route.backend.upstream.clock().unix_now();
+                route.statuses.classify(reply.status(), reply.headers(), unix_now)
             }
             Err(Failed::Connect(_)) => Outcome::Failed(Failure::of(Fault::Connect)),
+            Err(Failed::Unread(_)) => {
+                let delivery = Delivery::NeverSent;
+                Outcome::Failed(Failure { delivery, ..Failure::of(Fault::Server) })
+            }
             Err(Failed::Broken(_)) => {
                 let delivery = Delivery::Unknown;
                 Outcome::Failed(Failure { delivery, ..Failure::of(Fault::Server) })
@@ -228,7 +293,19 @@ impl<'a> Sender for Forward<'a> {
     }
 
     fn is_replayable(&self) -> bool {
-        self.outgoing.source.is_replayable()
+        self.outgoing.body.is_replayable()
+    }
+
+    fn is_whole(&self) -> bool {
+        self.outgoing.body.is_whole()
+    }
+
+    fn told(&self, reply: &Self::Reply) -> Option<(Sends, Retries)> {
+        let headers = reply.as_ref().ok()?.headers();
+        headers.contains_key(contract::ATTEMPTS).then(|| {
+            let told = Told::read(headers);
+            (told.sends, told.returned)
+        })
     }
 
     fn keep(&mut self, reply: Self::Reply, _: &Outcome, by: Time) -> Self::Keeping {
@@ -236,19 +313,9 @@ impl<'a> Sender for Forward<'a> {
     }
 
     fn tried(&mut self, tried: &Tried, reply: Option<&Self::Reply>) {
-        self.open = None;
-        let Core { gateway, counters, .. } = &**self.outgoing.core;
         if let Some(Err(failed)) = reply {
-            gateway.log.failed(failed);
+            self.outgoing.core.gateway.log.failed(failed);
         }
-        counters.attempt(tried.attempt, Came::of(&tried.outcome));
-    }
-}
-
-impl Drop for Forward<'_> {
-    fn drop(&mut self) {
-        if let Some(number) = self.open {
-            self.outgoing.core.counters.attempt(number, Came::Abandoned);
-        }
+        self.outgoing.counters().attempt(tried.attempt, tried.hedge, Came::of(&tried.outcome));
     }
 }

@@ -2,21 +2,27 @@
 //!
 //! Hop-by-hop fields end here, as do those that `Connection` nominates; but it may not nominate Quell's own, or any
 //! caller could switch the policies of the next hop off. Fields that say where a request came from are written here
-//! and nowhere else: there are no trusted hops yet, so what strangers claim is dropped.
+//! and nowhere else, unless a trusted hop was there before us: what strangers claim is dropped.
 
-use std::time::Duration;
+use http::header::{
+    CONNECTION, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE, VIA,
+};
+use http::request::Parts;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{Request, Uri, Version};
+use quell::config::HostField;
 
-use http::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, VIA};
-
-use quell::http::headers::DEADLINE;
-
-use super::config::{Host, Target};
+use super::lane::Lane;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-const PROTO: HeaderValue = HeaderValue::from_static("http");
+const HTTP: HeaderValue = HeaderValue::from_static("http");
+const HTTPS: HeaderValue = HeaderValue::from_static("https");
+const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
+const NAMES_TE: HeaderValue = HeaderValue::from_static("te");
+const SWITCH: HeaderValue = HeaderValue::from_static("upgrade");
 const QUELL: HeaderValue = HeaderValue::from_static("1.1 quell");
 
 /// Fields that mean this connection only.
@@ -27,7 +33,6 @@ fn is_hop_by_hop(name: &str) -> bool {
             | "keep-alive"
             | "proxy-connection"
             | "te"
-            | "trailer"
             | "transfer-encoding"
             | "upgrade"
             | "proxy-authorization"
@@ -36,9 +41,8 @@ fn is_hop_by_hop(name: &str) -> bool {
 }
 
 /// Fields of a request that only we may write. `expect` is here because we have answered it ourselves.
-fn is_ours(name: &str) -> bool {
-    let forwarded = name.starts_with("x-forwarded-");
-    forwarded
+fn is_ours(name: &str, is_trusted: bool) -> bool {
+    (name.starts_with("x-forwarded-") && !is_trusted)
         || matches!(
             name,
             "forwarded"
@@ -51,35 +55,136 @@ fn is_ours(name: &str) -> bool {
         )
 }
 
-/// How long the caller says it will wait. Garbage says nothing.
-pub(super) fn told_deadline(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(DEADLINE)?.to_str().ok()?;
-    text.parse().ok().map(Duration::from_millis)
+/// What of the caller and its connection the upstream gets to know.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts<'a> {
+    /// Where the caller is.
+    pub(super) peer: &'a HeaderValue,
+    /// Whether it came by TLS.
+    pub(super) is_tls: bool,
+    /// Whether it is a hop of ours, whose word on who came before it counts.
+    pub(super) is_trusted: bool,
 }
 
-/// Makes a caller's fields into those of our request, the same for all attempts.
-pub(super) fn onward(headers: &mut HeaderMap, peer: &HeaderValue, host: Host, to: &Target) {
+/// Makes a caller's fields into those of our request, the same for all attempts: with a `Host`, whatever the version
+/// was. Answers which protocol the caller wants to switch to.
+pub(super) fn onward(parts: &mut Parts, facts: Facts<'_>) -> Option<HeaderValue> {
+    let Facts { peer, is_tls, is_trusted } = facts;
+    let headers = &mut parts.headers;
+    let upgrade = upgrade(parts.version, headers);
+    let trailers =
+        headers.get(TE).is_some_and(|te| te.as_bytes().eq_ignore_ascii_case(b"trailers"));
     drop_hop_by_hop(headers);
-    drop_where(headers, is_ours);
-    let forwarded_host = match host {
-        Host::Rewrite => headers.insert(HOST, to.authority.clone()),
-        Host::Keep => match headers.get(HOST) {
-            Some(host) => Some(host.clone()),
-            None => headers.insert(HOST, to.authority.clone()), // an HTTP/1.0 caller that names none
-        },
-    };
-    if let Some(host) = forwarded_host {
+    let before = headers.get(FORWARDED_FOR).filter(|_| is_trusted).cloned();
+    drop_where(headers, |name| is_ours(name, is_trusted));
+    if parts.version == Version::HTTP_2 {
+        join_cookies(headers);
+        if let Some(host) =
+            parts.uri.authority().and_then(|a| HeaderValue::from_str(a.as_str()).ok())
+        {
+            headers.insert(HOST, host);
+        }
+    }
+    if trailers {
+        headers.insert(TE, TRAILERS);
+    }
+    if !(is_trusted && headers.contains_key(FORWARDED_HOST))
+        && let Some(host) = headers.get(HOST).cloned()
+    {
         headers.insert(FORWARDED_HOST, host);
     }
-    headers.insert(FORWARDED_FOR, peer.clone());
-    headers.insert(FORWARDED_PROTO, PROTO);
+    if !(is_trusted && headers.contains_key(FORWARDED_PROTO)) {
+        headers.insert(FORWARDED_PROTO, if is_tls { HTTPS } else { HTTP });
+    }
+    headers.insert(
+        FORWARDED_FOR,
+        before.and_then(|before| and(&before, peer)).unwrap_or_else(|| peer.clone()),
+    );
     headers.insert(VIA, QUELL);
+    if let Some(upgrade) = &upgrade {
+        headers.insert(CONNECTION, SWITCH);
+        headers.insert(UPGRADE, upgrade.clone());
+    }
+    upgrade
 }
 
-/// Makes an upstream's fields into those of our reply.
+fn and(before: &HeaderValue, peer: &HeaderValue) -> Option<HeaderValue> {
+    HeaderValue::from_bytes(&[before.as_bytes(), b", ", peer.as_bytes()].concat()).ok()
+}
+
+/// The protocol that a caller asks to switch to. HTTP/2 by this way is not offered: who wants it begins with it.
+fn upgrade(version: Version, headers: &HeaderMap) -> Option<HeaderValue> {
+    if version != Version::HTTP_11 {
+        return None;
+    }
+    let wanted = headers.get(UPGRADE)?;
+    let named = |value: &HeaderValue| {
+        value
+            .as_bytes()
+            .split(|byte| *byte == b',')
+            .any(|t| t.trim_ascii().eq_ignore_ascii_case(b"upgrade"))
+    };
+    let asked = headers.get_all(CONNECTION).iter().any(named);
+    (asked && !wanted.as_bytes().to_ascii_lowercase().starts_with(b"h2")).then(|| wanted.clone())
+}
+
+/// HTTP/2 may split cookies into crumbs; HTTP/1 has one field.
+fn join_cookies(headers: &mut HeaderMap) {
+    let crumbs: Vec<_> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if crumbs.len() > 1
+        && let Ok(joined) = HeaderValue::from_bytes(&crumbs.join(&b"; "[..]))
+    {
+        headers.insert(COOKIE, joined);
+    }
+}
+
+/// Makes a request fit for a connection: which host it names, and how its version writes that.
+pub(super) fn fit<B>(request: &mut Request<B>, lane: &Lane, is_h2: bool) {
+    let Lane { endpoint, host, .. } = lane;
+    let headers = request.headers_mut();
+    if *host == HostField::Rewrite || !headers.contains_key(HOST) {
+        headers.insert(HOST, endpoint.target.authority.clone());
+    }
+    if !is_h2 {
+        if headers.contains_key(TE) {
+            headers.insert(CONNECTION, NAMES_TE);
+        }
+        *request.version_mut() = Version::HTTP_11;
+        return;
+    }
+    let host = headers.remove(HOST);
+    let scheme = if endpoint.target.tls { Scheme::HTTPS } else { Scheme::HTTP };
+    let authority = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
+    let mut parts = std::mem::take(request.uri_mut()).into_parts();
+    (parts.scheme, parts.authority) = (Some(scheme), authority);
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
+    *request.version_mut() = Version::HTTP_2;
+}
+
+/// Takes back what [`fit`] did to a request that was not sent.
+pub(super) fn unfit(mut parts: Parts) -> Parts {
+    if let Some(authority) = parts.uri.authority() {
+        if let Ok(host) = HeaderValue::from_str(authority.as_str()) {
+            parts.headers.insert(HOST, host);
+        }
+        to_origin_form(&mut parts.uri);
+    }
+    parts
+}
+
+/// The target as an origin server wants it: without scheme and host, which the `Host` field has.
+pub(super) fn to_origin_form(uri: &mut Uri) {
+    if uri.authority().is_some() {
+        let path = uri.path_and_query().cloned();
+        *uri = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
+    }
+}
+
+/// Makes an upstream's fields into those of our reply. What it says of the chain below is read before.
 pub(super) fn back(headers: &mut HeaderMap) {
     drop_hop_by_hop(headers);
-    drop_where(headers, |name| matches!(name, "quell-attempts" | "quell-stop"));
 }
 
 fn drop_hop_by_hop(headers: &mut HeaderMap) {
@@ -126,11 +231,18 @@ mod tests {
         map
     }
 
-    fn sent_on(fields: &[(&'static str, &'static str)], host: Host) -> HeaderMap {
-        let mut headers = map(fields);
-        let to = "http://up:81".parse().unwrap();
-        onward(&mut headers, &HeaderValue::from_static("10.1.1.1"), host, &to);
-        headers
+    fn parts(version: Version, fields: &[(&'static str, &'static str)]) -> Parts {
+        let mut parts =
+            Request::builder().version(version).uri("http://b/x").body(()).unwrap().into_parts().0;
+        parts.headers = map(fields);
+        parts
+    }
+
+    fn sent_on(fields: &[(&'static str, &'static str)], is_trusted: bool) -> HeaderMap {
+        let mut parts = parts(Version::HTTP_11, fields);
+        let peer = HeaderValue::from_static("10.1.1.1");
+        onward(&mut parts, Facts { peer: &peer, is_tls: false, is_trusted });
+        parts.headers
     }
 
     #[test]
@@ -141,13 +253,13 @@ mod tests {
             ("connection", "x-other"),
             ("x-secret", "1"),
             ("x-other", "1"),
-            ("te", "trailers"),
+            ("te", "gzip"),
             ("upgrade", "websocket"),
             ("proxy-authorization", "x"),
             ("transfer-encoding", "chunked"),
             ("accept", "*/*"),
         ];
-        let headers = sent_on(&fields, Host::Keep);
+        let headers = sent_on(&fields, false);
         let expected = map(&[
             ("host", "a"),
             ("accept", "*/*"),
@@ -160,6 +272,7 @@ mod tests {
         }
     }
 
+    /// H14.
     #[test]
     fn connection_may_not_nominate_policy_or_framing_fields() {
         let mut headers = map(&[
@@ -172,37 +285,69 @@ mod tests {
         assert_eq!(headers, map(&[("content-length", "3"), ("host", "a"), ("quell-note", "x")]));
     }
 
+    const CLAIMS: [(&str, &str); 10] = [
+        ("host", "a"),
+        ("x-forwarded-for", "6.6.6.6"),
+        ("x-forwarded-proto", "https"),
+        ("x-forwarded-host", "evil"),
+        ("forwarded", "for=6.6.6.6"),
+        ("via", "1.1 other"),
+        ("te", "trailers"),
+        ("quell-attempt", "9"),
+        ("quell-retry-credit", "9"),
+        ("quell-deadline-ms", "9"),
+    ];
+
     #[test]
     fn strangers_claims_are_replaced_by_what_we_saw() {
-        let fields = [
-            ("host", "a"),
-            ("x-forwarded-for", "6.6.6.6"),
-            ("x-forwarded-for", "7.7.7.7"),
-            ("x-forwarded-proto", "https"),
-            ("x-forwarded-host", "evil"),
-            ("forwarded", "for=6.6.6.6"),
-            ("via", "1.1 other"),
-            ("quell-attempt", "9"),
-            ("quell-retry-credit", "9"),
-            ("quell-deadline-ms", "9"),
-        ];
-        let headers = sent_on(&fields, Host::Rewrite);
         let expected = [
-            ("host", "up:81"),
+            ("host", "a"),
+            ("te", "trailers"),
             ("x-forwarded-for", "10.1.1.1"),
             ("x-forwarded-proto", "http"),
             ("x-forwarded-host", "a"),
             ("via", "1.1 quell"),
         ];
-        assert_eq!(headers, map(&expected));
+        assert_eq!(sent_on(&CLAIMS, false), map(&expected));
     }
 
     #[test]
-    fn a_told_deadline_is_whole_milliseconds_or_nothing() {
-        let told = |value| told_deadline(&map(&[("quell-deadline-ms", value)]));
-        assert_eq!(told("250"), Some(Duration::from_millis(250)));
-        for garbage in ["", "-1", "1.5", "1s", "99999999999999999999999"] {
-            assert_eq!(told(garbage), None, "{garbage:?}");
-        }
+    fn a_trusted_hops_claims_are_added_to() {
+        let expected = [
+            ("host", "a"),
+            ("te", "trailers"),
+            ("x-forwarded-for", "6.6.6.6, 10.1.1.1"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-host", "evil"),
+            ("via", "1.1 quell"),
+        ];
+        assert_eq!(sent_on(&CLAIMS, true), map(&expected));
+    }
+
+    #[test]
+    fn only_who_names_it_in_connection_switches_protocols_and_never_to_http_2() {
+        let asked = |fields| upgrade(Version::HTTP_11, &map(fields));
+        let both = [("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")];
+        assert_eq!(asked(&both).unwrap(), "websocket");
+        assert_eq!(asked(&both[1..]), None);
+        assert_eq!(asked(&[("connection", "upgrade"), ("upgrade", "h2c")]), None);
+        assert_eq!(upgrade(Version::HTTP_10, &map(&both)), None);
+        assert_eq!(upgrade(Version::HTTP_2, &map(&both)), None);
+    }
+
+    #[test]
+    fn http_2_names_its_host_in_the_target_and_its_crumbs_are_joined() {
+        let mut parts = parts(Version::HTTP_2, &[("cookie", "a=1"), ("cookie", "b=2")]);
+        let peer = HeaderValue::from_static("10.1.1.1");
+        onward(&mut parts, Facts { peer: &peer, is_tls: true, is_trusted: false });
+        to_origin_form(&mut parts.uri);
+        assert_eq!(
+            (&parts.headers["host"], &parts.headers["cookie"]),
+            (&"b".parse().unwrap(), &"a=1; b=2".parse().unwrap())
+        );
+        assert_eq!(
+            (parts.uri.to_string().as_str(), &parts.headers["x-forwarded-proto"]),
+            ("/x", &HTTPS)
+        );
     }
 }

@@ -1,25 +1,27 @@
 //! Log: what changed and what was refused, a line at a time on standard error, at most one per cause and second.
 
-use std::fmt;
-use std::io::Write;
+use std::fmt::{self, Write as _};
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use quell::config::UnsafeMethods;
+use quell::config::Listen;
 use quell::core::in_flight::Limit;
 use quell::core::{Event as Change, Reason};
 use quell::observe::{Event, Observe};
 
-use super::config::Host;
-use super::counters::{Counters, REASONS};
+use super::counters::REASONS;
 use super::per_core::Gateway;
+use super::route::Route;
 
 /// Writes one line. A standard error that nobody reads is no reason to fail.
 pub(crate) fn line(text: fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr().lock(), "quell: {text}");
 }
 
+/// Routes and upstreams that are shown at the start; a page shows all.
+const MOST_SHOWN: usize = 10;
 /// Kinds of changes that are told apart when lines are held back.
 const KINDS: usize = 10;
 
@@ -55,13 +57,13 @@ impl Log {
     }
 
     /// A second has passed: says how many were refused in it, and which changes were held back.
-    pub(crate) fn second(&self, counters: &[std::sync::Arc<Counters>]) {
+    pub(crate) fn second(&self, gateway: &Gateway) {
         if !self.on {
             return;
         }
         for (index, reason) in Reason::ALL.iter().enumerate() {
-            let total: u64 = counters.iter().map(|core| core.refusals[index].get()).sum();
-            let new = total - self.refused[index].swap(total, Ordering::Relaxed);
+            let total = gateway.sum(|counters| &counters.refusals[index]);
+            let new = total.saturating_sub(self.refused[index].swap(total, Ordering::Relaxed));
             if new > 0 {
                 line(format_args!("refused {new} in the last second: {reason}"));
             }
@@ -130,37 +132,42 @@ impl Observe for Log {
 }
 
 /// What is in force, in a few lines.
-pub(super) fn describe(addr: SocketAddr, admin: SocketAddr, gateway: &Gateway) -> String {
-    let (config, policy) = (&gateway.config, &gateway.policy);
-    let (budget, breaker) = (config.upstream.budget, config.upstream.breaker);
-    let unsafe_methods = match config.unsafe_methods {
-        UnsafeMethods::Never => "once",
-        UnsafeMethods::WithKey => "only with Idempotency-Key",
-        UnsafeMethods::Always => "too",
+pub(super) fn describe(listen: &Listen, admin: SocketAddr, gateway: &Gateway) -> String {
+    let plan = gateway.plan.load();
+    let (cores, scheme) =
+        (gateway.cores.len(), if gateway.tls.is_some() { "https" } else { "http" });
+    let at = match listen {
+        Listen::Tcp(addr) => format!("{scheme}://{addr}"),
+        Listen::Unix(_) => listen.to_string(),
     };
-    let host = match config.host {
-        Host::Keep => "kept",
-        Host::Rewrite => "rewritten",
-    };
-    format!(
-        "quell: gateway on http://{addr} to {to}, {cores} cores, Host {host}; admin on http://{admin}\n\
-         quell: attempts {attempts}, timeout {timeout:?}, per try {per_try:?}, connect 2s, POST and PATCH {unsafe_methods}\n\
-         quell: budget {budget}; breaker {rate} % of {calls} calls in {window:?}, open up to {open:?}\n\
-         quell: in flight {limit}, queue {queue}; replay bodies up to 64 KiB, 64 MiB together",
-        to = config.to,
-        cores = config.cores,
-        attempts = policy.attempts(),
-        timeout = policy.timeout(),
-        per_try = policy.per_try(),
-        rate = breaker.failure_rate * 100.0,
-        calls = breaker.min_calls,
-        window = breaker.window,
-        open = breaker.open,
-        limit = match config.upstream.in_flight {
+    let mut text = format!("quell: gateway on {at} with {cores} cores; admin on http://{admin}");
+    for route in plan.routes.iter().take(MOST_SHOWN) {
+        let Route { name, policy, backend, .. } = &**route;
+        let (attempts, timeout, per_try) = (policy.attempts(), policy.timeout(), policy.per_try());
+        let upstream = backend.upstream.name();
+        let _ = write!(
+            text,
+            "\nquell: route {name} to {upstream}: attempts {attempts}, timeout {timeout:?}, per try {per_try:?}"
+        );
+    }
+    for (name, written) in plan.file.upstreams.iter().take(MOST_SHOWN) {
+        let targets: Vec<_> = written.endpoints.iter().map(ToString::to_string).collect();
+        let (budget, breaker) = (written.spec.budget, written.spec.breaker);
+        let limit = match written.spec.in_flight {
             Limit::Off => "without limit".to_owned(),
             Limit::Fixed(most) => format!("up to {most}"),
             Limit::Adaptive { ceiling } => format!("adaptive, up to {ceiling}"),
-        },
-        queue = config.upstream.queue,
-    )
+        };
+        let _ = write!(
+            text,
+            "\nquell: upstream {name} at {at}: budget {budget}; breaker {rate} % of {calls} calls in {window:?}; \
+             in flight {limit}, queue {queue}",
+            at = targets.join(", "),
+            rate = breaker.failure_rate * 100.0,
+            calls = breaker.min_calls,
+            window = breaker.window,
+            queue = written.spec.queue,
+        );
+    }
+    text
 }

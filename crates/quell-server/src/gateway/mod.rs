@@ -1,24 +1,22 @@
-//! The gateway: an HTTP/1.1 proxy in front of one upstream that cannot cause a retry storm.
+//! The gateway: a proxy in front of services that cannot cause a retry storm.
 //!
 //! **Why.** Callers in any language get the policies without a line of code, and a service in trouble gets them on
 //! behalf of callers who know nothing of it.
 //!
-//! **How.** One thread per core, each with its own listener, upstream connections and counters; only the policies'
-//! state is shared. Bodies stream both ways. `handle` is a request's whole way from top to bottom:
+//! **How.** One thread per core, each with its own listener, upstream connections and counters; only the plan and the
+//! policies' state are shared. Bodies stream both ways. `handle` is a request's whole way from top to bottom:
 //!
 //! 1. `gate`: what could be read in two ways is refused.
-//! 2. `headers`: hop-by-hop fields end here; who called, and through whom, is written by us.
-//! 3. the caller's deadline, if it told one, can only shorten ours.
-//! 4. `forward`: [`quell::run::drive`] admits, queues or refuses, has attempts sent over the `pool`, judges them at
+//! 2. `plan`: the first route that matches says which upstream, by which policy.
+//! 3. `headers`: hop-by-hop fields end here; who called, and through whom, is written by us.
+//! 4. what the caller told of its deadline and its chain's credit can only tighten ours.
+//! 5. `forward`: [`quell::run::drive`] admits, queues or refuses, has attempts sent over the `lane`s, judges them at
 //!    the response head, keeps a failed reply and sleeps, and sends again while the policies allow it. The request's
-//!    body is copied on its way (`replay`).
-//! 5. `respond`: the last reply's status and body as they are, or a refusal of our own.
+//!    body is copied on its way.
+//! 6. `respond`: the last reply's status and body as they are, or a refusal of our own.
 //!
 //! A caller who leaves drops the future of its request, and with it the guard (what was sent becomes a ghost) and the
-//! upstream connection, which is closed at once.
-//!
-//! Later work: a strict parser in front of hyper (see `gate`), upgrades (an `Upgrade` is passed on as an ordinary
-//! request without the field, `CONNECT` is refused with 501), routes, HTTP/2.
+//! upstream connection or stream, which is closed or reset at once.
 //!
 //! ```no_run
 //! use quell_server::gateway::{self, Config};
@@ -29,91 +27,143 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
+mod admission;
+mod backend;
 mod body;
 mod config;
+mod conversation;
 pub(crate) mod counters;
-mod file;
 mod forward;
 mod gate;
 mod headers;
+mod io;
 #[cfg(test)]
 mod kit;
-#[allow(dead_code, unused_imports)] // until every way in goes through it
+mod lane;
 mod listen;
 pub(crate) mod log;
-#[allow(dead_code)] // until the command tells it
 pub(crate) mod notify;
 pub(crate) mod per_core;
-mod pool;
-mod replay;
-#[allow(dead_code)] // until every connection goes through it
+pub(crate) mod plan;
 mod resolve;
 mod respond;
+pub(crate) mod route;
 pub mod route_limit;
 mod socket;
 pub(crate) mod start;
-#[allow(dead_code, unused_imports)] // until every connection goes through it
 pub mod tenants;
 mod tls;
+mod tunnel;
 mod watch;
 
 use std::convert::Infallible;
 use std::rc::Rc;
 
-use http::request::Parts;
-use http::uri::PathAndQuery;
-use http::{HeaderValue, Request, Response, Uri};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
+use quell::core::Reason;
+use quell::core::credit::{Credit, Received};
+use quell::http::headers::{credit, deadline};
 use quell::run::drive;
 
-pub use config::{Config, Host, InvalidTarget, Target};
-pub use file::Unable;
+pub use config::{Config, HostField, InvalidTarget, Target};
 pub use start::{Error, Running, start};
 pub use tls::TlsError;
 
 use body::Body;
+use conversation::{Caller, Tunnel};
 use counters::{Pending, Verdict};
-use forward::{Forward, Outgoing};
-use per_core::Core;
+use forward::{Forward, From, Outgoing};
+use headers::Facts;
+use per_core::{Core, Driven, LocalRoute};
 use watch::Busy;
 
 /// One request, from its head to the head of its reply.
 async fn handle(
     core: &Rc<Core>,
-    peer: &HeaderValue,
+    caller: &Caller,
     busy: Busy,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
-    let since = core.gateway.upstream.clock().now();
-    let mut counted = Pending::new(&core.counters);
-    if let Err(malformed) = gate::check(&request) {
-        counted.verdict = Verdict::Malformed;
-        return Ok(respond::malformed(malformed, busy));
+    let driven = core.driven();
+    let mut response = match (gate::check(&request), driven.route(&request)) {
+        (Err(malformed), _) => {
+            core.counters().unrouted.request(Verdict::Malformed);
+            respond::malformed(malformed, busy)
+        }
+        (Ok(()), None) => {
+            core.counters().unrouted.refuse(Reason::NoRoute);
+            core.counters().unrouted.request(Verdict::Refused);
+            respond::refused(Reason::NoRoute, None, busy)
+        }
+        (Ok(()), Some(route)) => through(core, &driven, route, caller, busy, request).await,
+    };
+    if core.is_draining() && !caller.is_h2 {
+        respond::farewell(&mut response);
     }
-    let (mut parts, body) = request.into_parts();
-    let told = headers::told_deadline(&parts.headers);
-    headers::onward(&mut parts.headers, peer, core.gateway.config.host, &core.gateway.config.to);
-    to_origin_form(&mut parts);
-
-    let mut guard = core.gateway.upstream.begin(&core.gateway.policy);
-    guard.call().set_since(since);
-    if let Some(told) = told {
-        guard.call().set_deadline(since + told);
-    }
-    let outgoing = Outgoing::new(core, busy.watch(), parts, body);
-    let done = drive(guard, Forward::new(&outgoing)).await;
-    drop(outgoing);
-
-    let now = since + done.elapsed;
-    let mut response = respond::reply(done, now, busy, &mut counted);
-    respond::farewell(core, &mut response);
     Ok(response)
 }
 
-/// The target as an origin server wants it: without scheme and host, which the `Host` field has.
-fn to_origin_form(parts: &mut Parts) {
-    if parts.uri.authority().is_some() {
-        let path = parts.uri.path_and_query().cloned();
-        parts.uri = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
+/// One request that has a route.
+async fn through(
+    core: &Core,
+    driven: &Driven,
+    route: &Rc<LocalRoute>,
+    caller: &Caller,
+    busy: Busy,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    let upstream = &route.backend.upstream;
+    let since = upstream.clock().now();
+    let mut counted = Pending::new(route.counters());
+    let is_trusted = driven.plan.trusts(caller.ip);
+    let (mut parts, body) = request.into_parts();
+    let (told, lent) = (deadline(&parts.headers), credit(&parts.headers));
+    let facts = Facts { peer: &caller.shown, is_tls: caller.is_tls, is_trusted };
+    let upgrade = headers::onward(&mut parts, facts);
+    headers::to_origin_form(&mut parts.uri);
+    route.rewrite(&mut parts);
+    if let Some(reason) = core.cannot_serve(route) {
+        counted.refuse(reason);
+        return respond::refused(reason, None, busy);
     }
+    let passed = match admission::pass(&driven.plan, route, caller, &mut parts.headers) {
+        Ok(passed) => passed,
+        Err(refused) => return refused.reply(busy, &mut counted),
+    };
+
+    let mut guard = upstream.begin(&route.policy);
+    let call = guard.call();
+    call.set_since(since);
+    if let Some(told) = told {
+        call.set_deadline(since + told);
+    }
+    let received = lent.map(|lent| match is_trusted {
+        true => Received::trusted(lent),
+        false => Received::stranger(lent),
+    });
+    call.set_credit(Credit::new(route.role, route.policy.attempts(), received));
+    call.set_priority(passed.priority);
+    if let Some(child) = passed.child {
+        call.set_child(child);
+    }
+    let from = From { busy: &busy, is_stream: caller.is_h2 };
+    let outgoing = Outgoing::new(core, route, from, parts, body);
+    let done = drive(guard, Forward::new(&outgoing)).await;
+    let switched = outgoing.switched.take();
+    drop(outgoing);
+
+    let now = since + done.elapsed;
+    let mut response = respond::reply(route, done, now, lent.is_some(), busy, &mut counted);
+    passed.write(response.headers_mut());
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        match switched.filter(|_| upgrade.is_some()).and_then(lane::Taken::into_raw) {
+            Some(raw) => {
+                let open: Box<dyn std::any::Any> = Box::new(route.lanes.stream());
+                caller.tunnel.replace(Some(Tunnel { upstream: Box::pin(raw), open }));
+            }
+            None => *response.status_mut() = StatusCode::BAD_GATEWAY,
+        }
+    }
+    response
 }

@@ -1,37 +1,37 @@
-//! One core: its listener, its connections, its pool and its counters. Only the policies' state is shared.
+//! One core: its listener, its connections, its lanes and its counters. Only the plan and the policies' state are
+//! shared.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::SocketAddr;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::HeaderValue;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use quell::Upstream;
-use quell::core::Policy;
-use tokio::net::{TcpListener, TcpStream};
+use arc_swap::ArcSwap;
+use hyper::server::conn::{http1, http2};
+use quell::core::Reason;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, interval, sleep};
 
-use super::config::Config;
-use super::counters::Counters;
+use super::conversation;
+use super::counters::{CoreCounters, Count, Counters};
+use super::io::Local;
+use super::lane::Lanes;
+use super::listen::{Bound, Listener, Peer, Stream};
 use super::log::Log;
-use super::pool::{Conn, Pool};
-use super::replay::Memory;
-use super::socket::Socket;
+use super::plan::Plan;
+use super::route::Route;
 use super::start::Phase;
-use super::tls::Tls;
+use super::tls;
 use super::watch::{TICK, Told, Watches};
 
 /// Connections from callers that the process holds at most; beyond it, accepting pauses.
 const MOST_CONNECTIONS: usize = 20_000;
-/// The longest head of a request, and the largest buffer of a connection.
-const MOST_HEAD: usize = 64 * 1024;
-const MOST_HEADERS: usize = 100;
+/// Replies on their way and tunnels that the process holds at most, per upstream; beyond it, requests are refused.
+const MOST_STREAMS: usize = 10_000;
 /// How long to wait before accepting again when there is no file descriptor left.
 const OUT_OF_FILES: Duration = Duration::from_millis(10);
 /// How long an idle connection is kept in a drain: a request may be on its way already.
@@ -41,53 +41,173 @@ const LOOK: Duration = Duration::from_millis(10);
 /// What all cores share.
 #[derive(Debug)]
 pub(crate) struct Gateway {
-    pub(crate) config: Config,
-    pub(crate) policy: Policy,
-    pub(crate) upstream: Upstream,
-    pub(super) tls: Option<Tls>,
-    pub(super) memory: Arc<Memory>,
-    pub(crate) counters: Vec<Arc<Counters>>,
+    pub(crate) plan: ArcSwap<Plan>,
+    /// That of the plan: a look at it is cheaper than at the plan.
+    pub(super) generation: AtomicU64,
+    pub(crate) cores: Vec<CoreCounters>,
     pub(crate) log: Arc<Log>,
+    pub(super) tls: Option<tls::Server>,
+}
+
+impl Gateway {
+    /// A count over all routes and cores.
+    pub(crate) fn sum(&self, count: impl Fn(&Counters) -> &Count) -> u64 {
+        let plan = self.plan.load();
+        let routed = plan.routes.iter().flat_map(|route| route.counters.iter());
+        let unrouted = self.cores.iter().map(|core| &core.unrouted);
+        routed.chain(unrouted).map(|counters| count(counters).get()).sum()
+    }
 }
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Core {
+    pub(super) index: usize,
     pub(super) gateway: Arc<Gateway>,
-    pub(super) counters: Arc<Counters>,
-    pub(super) pool: Pool,
-    pub(super) draining: Cell<bool>,
-    watches: Watches,
-    http: http1::Builder,
+    draining: Cell<Drain>,
+    pub(super) watches: Watches,
+    pub(super) http1: http1::Builder,
+    pub(super) http2: http2::Builder<Local>,
+    driven: RefCell<Rc<Driven>>,
+}
+
+/// Where a core stands in its drain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Drain {
+    No,
+    /// Whoever is here is served.
+    Lingers,
+    /// What is under way is finished, and nothing is begun.
+    Ends,
+}
+
+/// The plan as one core drives it.
+#[derive(Debug)]
+pub(super) struct Driven {
+    pub(super) plan: Arc<Plan>,
+    routes: Vec<Rc<LocalRoute>>,
+    /// By the place of their backend.
+    lanes: Vec<Option<Rc<Lanes>>>,
+}
+
+/// A route on one core.
+#[derive(Debug)]
+pub(super) struct LocalRoute {
+    pub(super) route: Arc<Route>,
+    pub(super) lanes: Rc<Lanes>,
+    core: usize,
+    most_streams: u32,
+}
+
+impl Deref for LocalRoute {
+    type Target = Route;
+
+    fn deref(&self) -> &Route {
+        &self.route
+    }
+}
+
+impl LocalRoute {
+    pub(super) fn counters(&self) -> &Counters {
+        &self.route.counters[self.core]
+    }
+
+    /// Whether there is no room for another reply on its way.
+    pub(super) fn is_full(&self) -> bool {
+        self.lanes.streams.get() >= self.most_streams
+    }
+}
+
+impl Driven {
+    fn new(plan: Arc<Plan>, before: Option<&Self>, core: usize, tick: &Tick) -> Self {
+        let place = |lanes: &mut Vec<Option<Rc<Lanes>>>, route: &Route| {
+            let at = route.backend.place;
+            if lanes.len() <= at {
+                lanes.resize(at + 1, None);
+            }
+            let known = before.and_then(|before| before.lanes.get(at)?.as_deref());
+            Rc::clone(
+                lanes[at].get_or_insert_with(|| Rc::new(Lanes::new(&route.backend, known, tick))),
+            )
+        };
+        let mut lanes = Vec::new();
+        let local = |route: &Arc<Route>| {
+            let lanes = place(&mut lanes, route);
+            let most_streams = (MOST_STREAMS / route.counters.len()) as u32;
+            Rc::new(LocalRoute { route: Arc::clone(route), lanes, core, most_streams })
+        };
+        let routes = plan.routes.iter().map(local).collect();
+        Self { plan, routes, lanes }
+    }
+
+    pub(super) fn route<B>(&self, request: &http::Request<B>) -> Option<&Rc<LocalRoute>> {
+        self.routes.get(self.plan.find(request)?)
+    }
+}
+
+/// The present tick of a core, for whoever measures age.
+#[derive(Debug, Clone)]
+pub(super) struct Tick(pub(super) Rc<Cell<u32>>);
+
+impl Tick {
+    pub(super) fn now(&self) -> u32 {
+        self.0.get()
+    }
 }
 
 impl Core {
-    pub(super) fn new(gateway: Arc<Gateway>, counters: Arc<Counters>) -> Rc<Self> {
-        let mut http = http1::Builder::new();
-        // Heads are timed by the watch, which costs nothing per request.
-        http.header_read_timeout(None).max_headers(MOST_HEADERS).max_buf_size(MOST_HEAD);
+    pub(super) fn new(gateway: Arc<Gateway>, index: usize) -> Rc<Self> {
+        let watches = Watches::default();
+        let tick = Tick(watches.clock());
+        let driven = Driven::new(gateway.plan.load_full(), None, index, &tick);
         Rc::new(Self {
+            index,
             gateway,
-            counters,
-            pool: Pool::default(),
-            draining: Cell::new(false),
-            watches: Watches::default(),
-            http,
+            draining: Cell::new(Drain::No),
+            watches,
+            http1: conversation::http1(),
+            http2: conversation::http2(),
+            driven: RefCell::new(Rc::new(driven)),
         })
     }
 
-    /// Keeps an upstream connection for the next attempt.
-    pub(super) fn keep(&self, conn: Conn) {
-        self.pool.put(conn, self.watches.now());
+    pub(super) fn counters(&self) -> &CoreCounters {
+        &self.gateway.cores[self.index]
+    }
+
+    /// Whether callers are asked to go elsewhere.
+    pub(super) fn is_draining(&self) -> bool {
+        self.draining.get() != Drain::No
+    }
+
+    /// Why nothing can be begun on this route, whatever the policies say.
+    pub(super) fn cannot_serve(&self, route: &LocalRoute) -> Option<Reason> {
+        if self.draining.get() == Drain::Ends {
+            Some(Reason::Draining)
+        } else if route.backend.endpoints.is_empty() {
+            Some(Reason::NoEndpoint)
+        } else {
+            route.is_full().then_some(Reason::PoolFull)
+        }
+    }
+
+    /// The plan of now.
+    pub(super) fn driven(&self) -> Rc<Driven> {
+        let mut driven = self.driven.borrow_mut();
+        if driven.plan.generation != self.gateway.generation.load(Ordering::Acquire) {
+            let (plan, tick) = (self.gateway.plan.load_full(), Tick(self.watches.clock()));
+            *driven = Rc::new(Driven::new(plan, Some(&driven), self.index, &tick));
+        }
+        Rc::clone(&driven)
     }
 
     /// Accepts until told to drain, then finishes what is under way; ends at once when told to stop.
     pub(super) async fn run(
         self: Rc<Self>,
-        listener: std::net::TcpListener,
+        listener: Bound,
         mut phase: watch::Receiver<Phase>,
     ) -> io::Result<()> {
-        let listener = TcpListener::from_std(listener)?;
+        let listener = listener.open()?;
         let sweep = Rc::clone(&self);
         spawn_local(async move { sweep.sweep().await });
         let mut stop = phase.clone();
@@ -111,12 +231,12 @@ impl Core {
         loop {
             ticks.tick().await;
             self.watches.tick();
-            self.pool.sweep(self.watches.now());
+            self.driven().lanes.iter().flatten().for_each(|lanes| lanes.sweep());
         }
     }
 
-    async fn accept(self: &Rc<Self>, listener: &TcpListener) {
-        let most = (MOST_CONNECTIONS / self.gateway.config.cores).max(1);
+    async fn accept(self: &Rc<Self>, listener: &Listener) {
+        let most = (MOST_CONNECTIONS / self.gateway.cores.len()).max(1);
         let room = Arc::new(Semaphore::new(most));
         while let Ok(place) = Arc::clone(&room).acquire_owned().await {
             match listener.accept().await {
@@ -126,79 +246,29 @@ impl Core {
         }
     }
 
-    fn enter(
-        self: &Rc<Self>,
-        stream: TcpStream,
-        peer: SocketAddr,
-        place: Option<OwnedSemaphorePermit>,
-    ) {
+    fn enter(self: &Rc<Self>, stream: Stream, peer: Peer, place: Option<OwnedSemaphorePermit>) {
         let core = Rc::clone(self);
         spawn_local(async move {
-            core.converse(stream, peer).await;
+            core.counters().connections.add();
+            conversation::converse(&core, stream, peer).await;
             drop(place);
         });
     }
 
-    /// One caller's connection, from its first request to its last.
-    async fn converse(self: Rc<Self>, stream: TcpStream, peer: SocketAddr) {
-        let _ = stream.set_nodelay(true); // a caller who has already gone is noticed soon enough
-        let Ok(peer) = HeaderValue::try_from(peer.ip().to_canonical().to_string()) else { return };
-        self.counters.connections.add();
-        let (id, watch) = self.watches.enter();
-        let _left = Leave { core: &self, id };
-        let service = service_fn(|request| super::handle(&self, &peer, watch.begin(), request));
-        let connection =
-            self.http.serve_connection(Socket::new(stream, Rc::clone(&watch)), service);
-        let mut connection = std::pin::pin!(connection);
-        let mut finishing = false;
-        std::future::poll_fn(|cx| {
-            match watch.told(cx) {
-                Told::Close => return std::task::Poll::Ready(()),
-                Told::Finish if !finishing => {
-                    finishing = true;
-                    connection.as_mut().graceful_shutdown();
-                }
-                Told::Finish | Told::Nothing => {}
-            }
-            // Callers who leave in the middle or talk nonsense are nobody's fault here.
-            connection.as_mut().poll(cx).map(drop)
-        })
-        .await;
-    }
-
     /// Whoever is in the kernel's queue is let in; whoever is connected is answered, and asked to go.
-    async fn drain(self: &Rc<Self>, listener: TcpListener) {
-        self.draining.set(true);
-        let until = Instant::now() + self.gateway.config.drain;
-        if let Ok(listener) = listener.into_std() {
-            // Asks the kernel itself: the runtime may not have heard of the last ones yet.
-            while let Ok((stream, peer)) = listener.accept() {
-                let stream =
-                    stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
-                if let Ok(stream) = stream {
-                    self.enter(stream, peer, None);
-                }
-            }
-        }
+    async fn drain(self: &Rc<Self>, listener: Listener) {
+        self.draining.set(Drain::Lingers);
+        let until = Instant::now() + self.driven().plan.file.gateway.drain;
+        listener.drain(|(stream, peer)| self.enter(stream, peer, None));
         tokio::task::yield_now().await; // lets those who were let in last be counted
         let linger = until.min(Instant::now() + LINGER);
         while self.watches.len() > 0 && Instant::now() < linger {
             sleep(LOOK).await;
         }
+        self.draining.set(Drain::Ends);
         self.watches.tell(Told::Finish);
         while self.watches.len() > 0 && Instant::now() < until {
             sleep(LOOK).await;
         }
-    }
-}
-
-struct Leave<'a> {
-    core: &'a Core,
-    id: u64,
-}
-
-impl Drop for Leave<'_> {
-    fn drop(&mut self) {
-        self.core.watches.leave(self.id);
     }
 }

@@ -1,112 +1,120 @@
 //! Respond: the upstream's reply with its status and body unchanged, or one of our own that says why.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
-use quell::core::{Reason, Time, credit::Sends};
-use quell::http::headers::{Answer, answer, retry_after};
+use quell::core::credit::Sends;
+use quell::core::{Reason, Time};
+use quell::http::headers::{Answer, answer};
+use quell::http::{Word, refusal};
 use quell::run::{Done, End};
 
 use super::body::Body;
 use super::counters::{Pending, Verdict};
-use super::forward::{Failed, Kept, Reply};
+use super::forward::{Failed, Reply};
 use super::gate::Malformed;
-use super::per_core::Core;
+use super::route::Route;
 use super::watch::Busy;
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
-/// The reply to a call that came to its end.
+/// A call that came to its end.
+pub(super) type Ended = Done<Result<Reply, Failed>, Result<Reply, Failed>>;
+
+/// The reply to a call that came to its end. `has_credit` says whether the caller lent us some.
 pub(super) fn reply(
-    done: Done<Result<Reply, Failed>, Kept>,
+    route: &Route,
+    done: Ended,
     now: Time,
+    has_credit: bool,
     busy: Busy,
     counted: &mut Pending<'_>,
 ) -> Response<Body> {
-    let Done { end, reason, attempts, retry_at, .. } = done;
+    let Done { end, reason, attempts, retry_at, credit, .. } = done;
     if let Some(reason) = reason {
         match end {
             End::Refused { earlier: None } => counted.counters.refuse(reason),
             _ => counted.counters.deny(reason),
         }
     }
-    let mut response = match end {
-        End::Reply(Ok(Reply { status, headers, body })) => {
-            counted.verdict = match reason {
+    let wait = retry_at.map(|at| at.since(now));
+    let (verdict, mut response, is_ours) = match end {
+        End::Reply(Ok(reply)) | End::Kept(Ok(reply)) => {
+            let verdict = match reason {
                 None => Verdict::Success,
-                Some(_) if status.is_client_error() => Verdict::Rejected,
+                Some(_) if reply.status().is_client_error() => Verdict::Rejected,
                 Some(_) => Verdict::Failed,
             };
-            with(status, headers, Body::stream(body, busy))
+            (verdict, reply.map(|body| Body::new(body, busy)), false)
         }
-        End::Kept(Kept::Whole(whole)) => {
-            counted.verdict = Verdict::Failed;
-            with(whole.status, whole.headers, Body::whole(whole.bytes, busy))
+        End::Reply(Err(Failed::Caller)) | End::Kept(Err(Failed::Caller)) => {
+            (Verdict::Abandoned, own(400, "the request's body broke off", "BODY", busy), true)
         }
-        End::Reply(Err(failed)) | End::Kept(Kept::Failed(failed)) => {
-            let (status, code, error) = match failed {
-                Failed::Connect(_) => (502, "connect", "no connection to the upstream"),
-                Failed::Broken(_) => (502, "broken", "the upstream broke off before it replied"),
-                Failed::Caller => (400, "body", "the request's body broke off"),
+        End::Reply(Err(failed)) | End::Kept(Err(failed)) => {
+            let (code, error) = match failed {
+                Failed::Connect(_) => ("CONNECT", "no connection to the upstream"),
+                _ => ("BROKEN", "the upstream broke off before it replied"),
             };
-            counted.verdict = if status == 400 { Verdict::Abandoned } else { Verdict::Failed };
-            own(status, code, error, busy)
+            (Verdict::Failed, own(502, error, code, busy), true)
         }
         End::TimedOut { .. } => {
-            counted.verdict = Verdict::Failed;
-            own(504, "timeout", "the upstream did not reply in time", busy)
+            (Verdict::Failed, own(504, "the upstream did not reply in time", "TIMEOUT", busy), true)
         }
         End::Refused { .. } => {
-            counted.verdict = Verdict::Refused;
-            refusal(reason.unwrap_or(Reason::Shed), retry_at, now, busy)
+            let reason = reason.unwrap_or(Reason::Shed);
+            let response = refusal(reason.status(), reason, attempts, wait);
+            (Verdict::Refused, response.map(|bytes| Body::own(bytes, busy)), true)
         }
     };
-    answer(response.headers_mut(), Answer { stop: reason, ..Answer::after(Sends::new(attempts)) });
+    counted.verdict = verdict;
+    if let (Some(reason), Some(fallback)) = (reason, &route.written.fallback)
+        && verdict != Verdict::Abandoned
+        && reason.allows_fallback()
+    {
+        response = instead(response, fallback);
+    }
+    let sends = credit.map_or(Sends::new(attempts), |credit| credit.sends());
+    let credit = credit.filter(|_| has_credit).map(|credit| credit.returned());
+    let word = reason.and_then(|reason| Word::on(reason, wait));
+    answer(response.headers_mut(), Answer { sends, stop: reason, credit, word, is_ours });
+    response
+}
+
+/// What the route gives in place of what there is not. The connection of a reply that it replaces is let go.
+fn instead(response: Response<Body>, fallback: &quell::config::Fallback) -> Response<Body> {
+    let (_, body) = response.into_parts();
+    let body = Body::own(Bytes::from(fallback.body.clone()), body.into_busy());
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(fallback.status).unwrap_or_default();
+    if let Ok(kind) = HeaderValue::from_str(&fallback.content_type) {
+        response.headers_mut().insert(CONTENT_TYPE, kind);
+    }
     response
 }
 
 /// The reply to a request that goes no further than the gate. Its body's end is not to be trusted.
 pub(super) fn malformed(malformed: Malformed, busy: Busy) -> Response<Body> {
     let Malformed { status, code, error } = malformed;
-    let mut response = own(status.as_u16(), code, error, busy);
+    let mut response = own(status.as_u16(), error, code, busy);
     answer(response.headers_mut(), Answer::after(Sends::default()));
     response.headers_mut().insert(CONNECTION, CLOSE);
     response
 }
 
-/// Asks the caller to come back on another connection, if this one is about to be closed.
-pub(super) fn farewell(core: &Core, response: &mut Response<Body>) {
-    if core.draining.get() {
+/// A refusal before there is a call.
+pub(super) fn refused(reason: Reason, wait: Option<Duration>, busy: Busy) -> Response<Body> {
+    refusal(reason.status(), reason, 0, wait).map(|bytes| Body::own(bytes, busy))
+}
+
+/// Asks an HTTP/1 caller to come back on another connection, as this one is about to be closed.
+pub(super) fn farewell(response: &mut Response<Body>) {
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         response.headers_mut().insert(CONNECTION, CLOSE);
     }
 }
 
-fn with(status: StatusCode, headers: HeaderMap, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    response
-}
-
-fn refusal(reason: Reason, retry_at: Option<Time>, now: Time, busy: Busy) -> Response<Body> {
-    let mut response = own(reason.status(), reason.as_str(), "refused by quell", busy);
-    if reason.sends_retry_after() {
-        let wait = retry_at.map_or(Duration::ZERO, |at| at.since(now));
-        response.headers_mut().insert(RETRY_AFTER, retry_after(wait));
-    }
-    response
-}
-
-fn own(status: u16, code: &str, error: &str, busy: Busy) -> Response<Body> {
-    let mut text = String::with_capacity(96);
-    // Writing to a string cannot fail, and both parts are ours and need no escapes.
-    let _ = write!(text, "{{\"error\":\"{error}\",\"code\":\"{code}\"}}");
-    let mut response = Response::new(Body::whole(Bytes::from(text), busy));
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
-    response.headers_mut().insert(CONTENT_TYPE, JSON);
-    response
+fn own(status: u16, error: &str, code: &str, busy: Busy) -> Response<Body> {
+    quell::http::own(status, error, code).map(|bytes| Body::own(bytes, busy))
 }

@@ -7,20 +7,26 @@ use std::task::{Context, Poll};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 
+use super::io::Io;
+use super::tunnel::Raw;
 use super::watch::Watch;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Socket {
-    stream: TokioIo<TcpStream>,
+    stream: TokioIo<Io>,
     watch: Rc<Watch>,
 }
 
 impl Socket {
-    pub(super) fn new(stream: TcpStream, watch: Rc<Watch>) -> Self {
+    pub(super) fn new(stream: Io, watch: Rc<Watch>) -> Self {
         Self { stream: TokioIo::new(stream), watch }
+    }
+
+    /// The connection without HTTP, and what was read from it already.
+    pub(super) fn into_raw(self, ahead: bytes::Bytes) -> Raw {
+        Raw { io: self.stream.into_inner(), ahead }
     }
 }
 

@@ -1,28 +1,28 @@
 //! Start and stop: listeners, one thread per core, one for the admin side.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::thread::{self, JoinHandle};
 
-use quell::core::Policy;
+use arc_swap::ArcSwap;
+use quell::config::{Listen, ServerTls};
 use quell::core::spec::Invalid;
-use quell::upstream::Host;
-use quell::{Clock, Upstream};
-use socket2::{Domain, Protocol, Socket, Type};
+use quell::http::quota;
 use thiserror::Error;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
 
 use super::config::Config;
-use super::counters::Counters;
+use super::counters::CoreCounters;
+use super::listen::{self, Bound};
 use super::log::Log;
 use super::per_core::{Core, Gateway};
-use super::tls::{Tls, TlsError};
+use super::plan::Plan;
+use super::tenants;
+use super::tls::{self, TlsError};
 use crate::admin;
-
-/// Connections that may wait to be accepted: a herd must reach the queue, not die before it.
-const BACKLOG: i32 = 4096;
 
 /// Where a gateway stands in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,25 +47,41 @@ pub enum Error {
         /// Which setting.
         what: &'static str,
         /// Its value.
-        addr: SocketAddr,
+        addr: String,
         /// Why not.
         error: io::Error,
     },
+    /// A file from which it cannot be told where requests go.
+    #[error(
+        "the file has {0} upstreams and no route: write one [upstream.…], or a [[route]] with upstream = \"…\" for each"
+    )]
+    NoRoutes(usize),
     /// See [`Invalid`].
     #[error(transparent)]
     Policy(#[from] Invalid),
+    /// See [`tenants::Invalid`].
+    #[error(transparent)]
+    Tenants(#[from] tenants::Invalid),
+    /// A limit that is none.
+    #[error("route {route}: {error}")]
+    Limit {
+        /// Whose.
+        route: String,
+        /// What is wrong.
+        error: quota::Invalid,
+    },
     /// See [`TlsError`].
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// No thread or no runtime to be had.
-    #[error("cannot start a thread: {0}")]
-    Thread(#[from] io::Error),
+    #[error(transparent)]
+    Io(#[from] io::Error),
 }
 
-/// A running gateway. It stops when dropped, and all its threads have ended then.
+/// A gateway that runs. Dropping it ends it at once.
 #[derive(Debug)]
 pub struct Running {
-    addr: SocketAddr,
+    listen: Listen,
     admin_addr: SocketAddr,
     gateway: Arc<Gateway>,
     phase: watch::Sender<Phase>,
@@ -73,35 +89,41 @@ pub struct Running {
     admin: Option<JoinHandle<()>>,
 }
 
-/// Starts a gateway; when this returns, it accepts.
+/// Starts a gateway on threads of its own.
 pub fn start(config: Config) -> Result<Running, Error> {
-    if !config.admin.ip().is_loopback() {
-        return Err(Error::AdminNotLocal(config.admin));
+    let Config { file, path: _, cores, log } = config;
+    let written = file.gateway.clone();
+    if !written.admin.ip().is_loopback() {
+        return Err(Error::AdminNotLocal(written.admin));
     }
-    let policy = Policy::new(config.policy)?;
-    let log = Arc::new(Log::new(config.log));
-    let host = Host { clock: Clock::system(), observer: Some(log.clone()), ..Host::default() };
-    let upstream = Upstream::new("default", config.upstream, policy.per_try(), host)?;
-    let tls = match config.to.tls {
-        true => Some(Tls::new(&config.to, config.roots.as_deref())?),
-        false => None,
+    let cores = cores.max(1);
+    let log = Arc::new(Log::new(log));
+    let plan = Plan::new(file, None, cores, &log)?;
+    let server = |tls: &ServerTls| tls::Server::new(&tls.cert, &tls.key, tls.client_ca.as_deref());
+    let tls = written.tls.as_ref().map(server).transpose()?;
+    let unable = |what, addr: &dyn ToString| {
+        let addr = addr.to_string();
+        move |error| Error::Listen { what, addr, error }
     };
-    let cores = config.cores.max(1);
-    let listeners = listen(config.listen, cores).map_err(|error| Error::Listen {
-        what: "listen",
-        addr: config.listen,
-        error,
-    })?;
-    let addr = listeners[0].local_addr()?;
-    let (admin, admin_addr) = bind(config.admin, false)
+    let listeners = match &written.listen {
+        Listen::Tcp(addr) => listen::tcp(*addr, cores),
+        Listen::Unix(path) => listen::unix(path, cores),
+    };
+    let listeners = listeners.map_err(unable("listen", &written.listen))?;
+    let listen = listeners.first().and_then(Bound::addr).map_or(written.listen, Listen::Tcp);
+    let (admin, admin_addr) = listen::bind(written.admin, false)
         .and_then(|admin| admin.local_addr().map(|addr| (admin, addr)))
-        .map_err(|error| Error::Listen { what: "admin", addr: config.admin, error })?;
-    let counters = (0..cores).map(|_| Arc::new(Counters::default())).collect();
-    let config = Config { cores, ..config };
-    let gateway =
-        Arc::new(Gateway { config, policy, upstream, tls, memory: Arc::default(), counters, log });
+        .map_err(unable("admin", &written.admin))?;
+    let gateway = Arc::new(Gateway {
+        plan: ArcSwap::from_pointee(plan),
+        generation: AtomicU64::new(0),
+        cores: (0..cores).map(|_| CoreCounters::default()).collect(),
+        log,
+        tls,
+    });
     let (phase, phases) = watch::channel(Phase::Serving);
-    let mut running = Running { addr, admin_addr, gateway, phase, cores: Vec::new(), admin: None };
+    let mut running =
+        Running { listen, admin_addr, gateway, phase, cores: Vec::new(), admin: None };
     for (index, listener) in listeners.into_iter().enumerate() {
         running.cores.push(spawn_core(&running.gateway, index, listener, phases.clone())?);
     }
@@ -110,9 +132,12 @@ pub fn start(config: Config) -> Result<Running, Error> {
 }
 
 impl Running {
-    /// Where callers come in.
+    /// Where callers come in by TCP. A gateway on a unix socket has the address that nobody has.
     pub fn addr(&self) -> SocketAddr {
-        self.addr
+        match self.listen {
+            Listen::Tcp(addr) => addr,
+            Listen::Unix(_) => SocketAddr::from(([0, 0, 0, 0], 0)),
+        }
     }
 
     /// Where health and metrics are served.
@@ -122,7 +147,7 @@ impl Running {
 
     /// What is in force, for people to read when it starts.
     pub fn describe(&self) -> String {
-        super::log::describe(self.addr, self.admin_addr, &self.gateway)
+        super::log::describe(&self.listen, self.admin_addr, &self.gateway)
     }
 
     /// Takes no more callers, answers those who are here, and ends; returns when that is done.
@@ -149,17 +174,16 @@ impl Drop for Running {
 fn spawn_core(
     gateway: &Arc<Gateway>,
     index: usize,
-    listener: TcpListener,
+    listener: Bound,
     phases: watch::Receiver<Phase>,
 ) -> io::Result<JoinHandle<()>> {
     let gateway = Arc::clone(gateway);
-    let counters = Arc::clone(&gateway.counters[index]);
     thread::Builder::new().name(format!("quell-core-{index}")).spawn(move || {
         let result = Builder::new_current_thread()
             .enable_all()
             .build_local(LocalOptions::default())
             .and_then(|runtime| {
-                let result = runtime.block_on(Core::new(gateway, counters).run(listener, phases));
+                let result = runtime.block_on(Core::new(gateway, index).run(listener, phases));
                 runtime.shutdown_background(); // a name lookup that hangs must not hold us up
                 result
             });
@@ -167,27 +191,4 @@ fn spawn_core(
             super::log::line(format_args!("core {index} ended: {error}"));
         }
     })
-}
-
-/// One listener per core on one address; the kernel spreads callers over them.
-fn listen(addr: SocketAddr, cores: usize) -> io::Result<Vec<TcpListener>> {
-    if addr.port() != 0 {
-        drop(bind(addr, false)?); // a port shared by mistake with another process is found here
-    }
-    let first = bind(addr, true)?;
-    let addr = first.local_addr()?;
-    let rest = (1..cores).map(|_| bind(addr, true));
-    std::iter::once(Ok(first)).chain(rest).collect()
-}
-
-fn bind(addr: SocketAddr, shared: bool) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    if shared {
-        socket.set_reuse_port(true)?;
-    }
-    socket.set_nonblocking(true)?;
-    socket.bind(&addr.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
 }

@@ -41,7 +41,8 @@ pub(super) enum Told {
 #[derive(Debug)]
 pub(super) struct Watch {
     clock: Rc<Cell<u32>>,
-    busy: Cell<bool>,
+    /// Requests under way.
+    busy: Cell<u32>,
     head_since: Cell<u32>,
     idle_since: Cell<u32>,
     read_since: Cell<u32>,
@@ -53,14 +54,14 @@ pub(super) struct Watch {
 impl Watch {
     /// Bytes came in from the caller: between requests, they begin the next head.
     pub(super) fn bytes_came(&self) {
-        if !self.busy.get() && self.head_since.get() == 0 {
+        if self.busy.get() == 0 && self.head_since.get() == 0 {
             self.head_since.set(self.clock.get());
         }
     }
 
     /// A request was read; nothing else begins until its reply's body is done, which drops the [`Busy`].
     pub(super) fn begin(self: &Rc<Self>) -> Busy {
-        self.busy.set(true);
+        self.busy.set(self.busy.get() + 1);
         self.head_since.set(0);
         Busy(Rc::clone(self))
     }
@@ -98,7 +99,7 @@ impl Watch {
         late(&self.read_since, READ_IDLE)
             || late(&self.write_since, WRITE_STALL)
             || late(&self.head_since, HEAD)
-            || (!self.busy.get() && late(&self.idle_since, KEEP_ALIVE))
+            || (self.busy.get() == 0 && late(&self.idle_since, KEEP_ALIVE))
     }
 }
 
@@ -122,7 +123,7 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.busy.set(false);
+        self.0.busy.set(self.0.busy.get() - 1);
         self.0.read_since.set(0);
         self.0.idle_since.set(self.0.clock.get());
     }
@@ -148,7 +149,7 @@ impl Watches {
         let id = self.next.replace(self.next.get() + 1);
         let watch = Rc::new(Watch {
             clock: Rc::clone(&self.clock),
-            busy: Cell::new(false),
+            busy: Cell::new(0),
             head_since: Cell::new(0),
             idle_since: Cell::new(self.now()),
             read_since: Cell::new(0),
@@ -171,6 +172,11 @@ impl Watches {
     /// The present tick.
     pub(super) fn now(&self) -> u32 {
         self.clock.get()
+    }
+
+    /// The same for whoever asks often.
+    pub(super) fn clock(&self) -> Rc<Cell<u32>> {
+        Rc::clone(&self.clock)
     }
 
     /// The next tick: whose time is up is closed.

@@ -38,7 +38,7 @@ async fn a_caller_who_leaves_becomes_a_ghost_until_a_later_success() {
 async fn no_post_reaches_the_upstream_twice_through_an_outage_of_any_kind() {
     let upstream = Scripted::start(Shape::constant(4, ms(5))).await.unwrap();
     let gateway = gateway_with(upstream.addr(), |config| {
-        config.policy.per_try_timeout = Some(ms(100));
+        config.policy().per_try_timeout = Some(ms(100));
     });
     let mut calls = tokio::task::JoinSet::new();
     for (round, outage) in
@@ -117,7 +117,7 @@ async fn stopping_ends_every_thread_and_frees_the_port() {
         assert!(TcpStream::connect(addr).await.is_err());
     }
     let mut config = Config::local(format!("http://{}", upstream.addr).parse().unwrap());
-    config.listen = addr;
+    config.file.gateway.listen = quell::config::Listen::Tcp(addr);
     let again = gateway::start(config.clone()).unwrap();
     let error = gateway::start(config).unwrap_err().to_string();
     assert!(error.contains("listen is") && error.contains("in use"), "{error}");
@@ -279,7 +279,8 @@ async fn https_upstreams_are_trusted_by_the_file_that_is_named_and_by_no_other()
             assert_eq!(get(quell.addr, "/").await.status.as_u16(), status);
         }
         let mut config = Config::local(to.parse().unwrap());
-        config.roots = Some(file.clone());
+        let upstream = config.file.upstreams.get_mut("default").unwrap();
+        upstream.tls.ca = Some(file.clone());
         let gateway = gateway::start(config).unwrap();
         assert_eq!(get(gateway.addr(), "/").await.status.as_u16(), status);
     }

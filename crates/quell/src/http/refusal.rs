@@ -25,7 +25,11 @@ pub fn refusal(
     attempts: u32,
     retry_in: Option<Duration>,
 ) -> Response<Bytes> {
-    let error = if attempts == 0 { "the call was refused" } else { "no further attempt was made" };
+    let error = match attempts {
+        _ if reason == Reason::RateLimited => "Rate limit exceeded",
+        0 => "the call was refused",
+        _ => "no further attempt was made",
+    };
     let mut response = own(status, error, &reason.as_str().to_ascii_uppercase());
     let answer = Answer::stopped(Sends::new(attempts), reason, retry_in, true);
     headers::answer(response.headers_mut(), answer);
@@ -33,7 +37,12 @@ pub fn refusal(
 }
 
 /// A reply whose body is a sentence and a code, our own words: neither needs escapes.
-pub(crate) fn own(status: u16, error: &str, code: &str) -> Response<Bytes> {
+///
+/// ```
+/// let reply = quell::http::own(502, "no connection to the upstream", "CONNECT");
+/// assert_eq!(reply.body(), r#"{"error":"no connection to the upstream","code":"CONNECT"}"#);
+/// ```
+pub fn own(status: u16, error: &str, code: &str) -> Response<Bytes> {
     let mut response =
         Response::new(Bytes::from(format!(r#"{{"error":"{error}","code":"{code}"}}"#)));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);

@@ -144,7 +144,8 @@ pub trait Sender {
     /// its length or because it is not all there by then, is handed back, and the call ends with it.
     fn keep(&mut self, reply: Self::Reply, outcome: &Outcome, by: Time) -> Self::Keeping;
 
-    /// An attempt has ended and it is known what follows. `reply` is what it gave, if it gave anything.
+    /// An attempt has ended and it is known what follows, or nobody waits for it any more. `reply` is what it gave, if it
+    /// gave anything.
     fn tried(&mut self, tried: &Tried, reply: Option<&Self::Reply>) {
         let _ = (tried, reply);
     }

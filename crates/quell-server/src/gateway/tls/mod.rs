@@ -15,19 +15,17 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
 use thiserror::Error;
 
 pub(super) use client::{Client, Offer, Trust};
-pub(super) use live::Live;
+use live::Live;
 pub(super) use server::Server;
 
-use super::config::Target;
 use super::listen::Version;
 use files::Pem;
 
@@ -89,19 +87,4 @@ fn system_roots() -> Result<Arc<RootCertStore>, TlsError> {
         return Err(TlsError::NoRoots); // not remembered: somebody may install them now
     }
     Ok(Arc::clone(ROOTS.get_or_init(|| Arc::new(roots))))
-}
-
-/// What every TLS connection to one upstream of HTTP/1.1 shares.
-#[derive(Debug)]
-pub(super) struct Tls {
-    pub(super) config: Arc<ClientConfig>,
-    pub(super) name: ServerName<'static>,
-}
-
-impl Tls {
-    pub(super) fn new(to: &Target, roots: Option<&Path>) -> Result<Self, TlsError> {
-        let trust = Trust { table: "upstream.tls", ca: roots, ..Trust::default() };
-        let config = Client::new(trust, Offer::Http1)?.live.load();
-        Ok(Self { config, name: named(&to.host)? })
-    }
 }

@@ -3,8 +3,9 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use rustls::ClientConfig;
 use rustls::HandshakeKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::time::Instant;

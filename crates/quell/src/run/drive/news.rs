@@ -29,13 +29,13 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
         }
     }
 
-    /// Tells observers of the attempts that nobody waits for any more: the caller left, or another one was faster.
+    /// Tells the sender and observers of the attempts that nobody waits for any more: the caller left, or another one was
+    /// faster.
     #[cold]
     pub(super) fn leave(&mut self, reason: Option<Reason>) {
         for slot in 0..2 {
             if let Some(left) = self.tries[usize::from(slot)].take() {
-                let tried = self.tried(&left, slot, Outcome::Abandoned, Next::Stop(reason));
-                self.guard.upstream().tell(&Event::Tried(&tried));
+                self.tell(&left, slot, Outcome::Abandoned, None, Next::Stop(reason));
             }
         }
     }

@@ -1,0 +1,198 @@
+//! Conversation: one caller's connection, from its first byte to its last, in whichever protocol it speaks.
+
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::HeaderValue;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioTimer;
+
+use super::io::{Io, Local};
+use super::listen::{Peer, Stream, Version, detect};
+use super::per_core::Core;
+use super::socket::Socket;
+use super::tunnel::{self, Raw};
+use super::watch::{Told, Watch};
+
+/// The longest head of a request, and the largest buffer of a connection.
+const MOST_HEAD: usize = 64 * 1024;
+const MOST_HEADERS: usize = 100;
+/// Requests at a time on one HTTP/2 connection, and what may be in flight to us per stream and per connection.
+const MOST_STREAMS: u32 = 100;
+const WINDOW: u32 = 64 * 1024;
+const WINDOWS: u32 = 1024 * 1024;
+/// How long a caller may take to show which version of HTTP it speaks.
+const HEAD: Duration = Duration::from_secs(10);
+/// How often a silent HTTP/2 connection is asked whether it lives, and how long it has to answer.
+const PING: Duration = Duration::from_secs(30);
+const PONG: Duration = Duration::from_secs(15);
+
+pub(super) fn http1() -> http1::Builder {
+    let mut http = http1::Builder::new();
+    // Heads are timed by the watch, which costs nothing per request.
+    http.header_read_timeout(None).max_headers(MOST_HEADERS).max_buf_size(MOST_HEAD);
+    http
+}
+
+pub(super) fn http2() -> http2::Builder<Local> {
+    let mut http = http2::Builder::new(Local);
+    http.timer(TokioTimer::new())
+        .max_concurrent_streams(MOST_STREAMS)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOWS)
+        .max_header_list_size(32 * 1024)
+        .keep_alive_interval(PING)
+        .keep_alive_timeout(PONG);
+    http
+}
+
+/// Who calls, for all requests on one connection.
+#[derive(Debug)]
+pub(super) struct Caller {
+    pub(super) ip: Option<IpAddr>,
+    /// The same as it stands in a field.
+    pub(super) shown: HeaderValue,
+    pub(super) is_tls: bool,
+    pub(super) is_h2: bool,
+    /// What this connection goes on with once HTTP has let go of it.
+    pub(super) tunnel: RefCell<Option<Tunnel>>,
+}
+
+/// The other end of a tunnel, as soon as HTTP has let go of it, and what says that it is under way.
+pub(super) struct Tunnel {
+    pub(super) upstream: Pin<Box<dyn Future<Output = Option<Raw>>>>,
+    pub(super) open: Box<dyn std::any::Any>,
+}
+
+impl std::fmt::Debug for Tunnel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tunnel").finish_non_exhaustive()
+    }
+}
+
+impl Caller {
+    fn new(peer: Peer, is_tls: bool, is_h2: bool) -> Self {
+        let ip = match peer {
+            Peer::Ip(ip) => Some(ip),
+            Peer::Unix => None,
+        };
+        let shown = ip.and_then(|ip| HeaderValue::try_from(ip.to_string()).ok());
+        let shown = shown.unwrap_or(HeaderValue::from_static("unix"));
+        Self { ip, shown, is_tls, is_h2, tunnel: RefCell::default() }
+    }
+}
+
+/// Answers one caller until it leaves, is told to, or has nothing more to say.
+pub(super) async fn converse(core: &Rc<Core>, stream: Stream, peer: Peer) {
+    let entered = Entered::new(core);
+    let Some((io, is_tls, is_h2)) = greet(core, stream, &entered.watch).await else { return };
+    let caller = Caller::new(peer, is_tls, is_h2);
+    let socket = Socket::new(io, Rc::clone(&entered.watch));
+    if is_h2 {
+        by_http2(core, socket, caller, &entered.watch).await;
+    } else {
+        by_http1(core, socket, &caller, &entered.watch).await;
+    }
+}
+
+/// Finds out what a caller speaks, unless it is told to go before it has said anything.
+async fn greet(core: &Core, stream: Stream, watch: &Rc<Watch>) -> Option<(Io, bool, bool)> {
+    let greeting = async {
+        match &core.gateway.tls {
+            Some(tls) => {
+                let (stream, version) = tls.accept(stream).await.ok()?;
+                Some((Io::Accepted(Box::new(stream)), true, version == Version::Http2))
+            }
+            None => {
+                let (stream, version) = detect(stream, HEAD).await.ok()?;
+                Some((Io::Detected(stream), false, version == Version::Http2))
+            }
+        }
+    };
+    let mut greeting = std::pin::pin!(greeting);
+    std::future::poll_fn(|cx| match greeting.as_mut().poll(cx) {
+        Poll::Pending if watch.told(cx) != Told::Nothing => Poll::Ready(None),
+        greeted => greeted,
+    })
+    .await
+}
+
+async fn by_http1(core: &Rc<Core>, socket: Socket, caller: &Caller, watch: &Rc<Watch>) {
+    let service = service_fn(|request| super::handle(core, caller, watch.begin(), request));
+    let mut connection = core.http1.serve_connection(socket, service);
+    let mut finishing = false;
+    let ended = std::future::poll_fn(|cx| match told(watch, &mut finishing, cx) {
+        Told::Close => Poll::Ready(None),
+        told => {
+            if told == Told::Finish {
+                Pin::new(&mut connection).graceful_shutdown();
+            }
+            Pin::new(&mut connection).poll(cx).map(Some)
+        }
+    })
+    .await;
+    // Callers who leave in the middle or talk nonsense are nobody's fault here.
+    if let (Some(Ok(())), Some(Tunnel { upstream, open })) = (ended, caller.tunnel.take()) {
+        let parts = connection.into_parts();
+        let caller = parts.io.into_raw(parts.read_buf);
+        if let Some(upstream) = upstream.await {
+            tunnel::carry(caller, upstream).await;
+        }
+        drop(open);
+    }
+}
+
+async fn by_http2(core: &Rc<Core>, socket: Socket, caller: Caller, watch: &Rc<Watch>) {
+    let (core, caller) = (Rc::clone(core), Rc::new(caller));
+    let (http, watching) = (core.http2.clone(), Rc::clone(watch));
+    let service = service_fn(move |request| {
+        let (core, caller) = (Rc::clone(&core), Rc::clone(&caller));
+        let busy = watching.begin();
+        async move { super::handle(&core, &caller, busy, request).await }
+    });
+    let mut connection = std::pin::pin!(http.serve_connection(socket, service));
+    let mut finishing = false;
+    std::future::poll_fn(|cx| match told(watch, &mut finishing, cx) {
+        Told::Close => Poll::Ready(()),
+        told => {
+            if told == Told::Finish {
+                connection.as_mut().graceful_shutdown();
+            }
+            connection.as_mut().poll(cx).map(drop)
+        }
+    })
+    .await;
+}
+
+/// What the connection is told, `Finish` once.
+fn told(watch: &Rc<Watch>, finishing: &mut bool, cx: &Context<'_>) -> Told {
+    match watch.told(cx) {
+        Told::Finish if std::mem::replace(finishing, true) => Told::Nothing,
+        told => told,
+    }
+}
+
+/// A connection that is here, until this is dropped.
+struct Entered<'a> {
+    core: &'a Core,
+    id: u64,
+    watch: Rc<Watch>,
+}
+
+impl<'a> Entered<'a> {
+    fn new(core: &'a Core) -> Self {
+        let (id, watch) = core.watches.enter();
+        Self { core, id, watch }
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.core.watches.leave(self.id);
+    }
+}
