@@ -1,7 +1,10 @@
 //! The gateway over real sockets. One program, so that it is linked once.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // the helpers are tests too
 
+#[path = "../../src/gateway/kit.rs"]
+mod files;
 mod kit;
 mod life;
 mod proxy;
 mod retry;
+mod tls;
