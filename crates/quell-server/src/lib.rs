@@ -5,5 +5,6 @@ pub mod check;
 pub mod demo;
 pub mod gateway;
 pub mod key;
+pub mod schema;
 pub mod sim;
 pub mod table;

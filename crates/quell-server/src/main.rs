@@ -11,7 +11,7 @@ use quell::config::{HostField, Listen};
 use quell_server::check;
 use quell_server::demo::show;
 use quell_server::gateway::{self, Config, Target};
-use quell_server::{key, sim};
+use quell_server::{key, schema, sim};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Retry infrastructure that cannot cause a retry storm.
@@ -28,6 +28,7 @@ enum Command {
     Gateway(GatewayArgs),
     Check(check::Args),
     Key(key::Args),
+    Schema(schema::Args),
     Sim(sim::Args),
     Demo(show::Args),
 }
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         Command::Gateway(args) => serve(args).map(|()| ExitCode::SUCCESS),
         Command::Check(args) => check::main(&args),
         Command::Key(args) => key::main(&args),
+        Command::Schema(args) => schema::main(&args),
         Command::Sim(args) => sim::main(&args),
         Command::Demo(args) => show::main(&args),
     };

@@ -79,8 +79,8 @@ fn a_wrong_file_is_told_where_and_ends_with_1() {
     assert_eq!(output.status.code(), Some(1));
     let name = file.0.display();
     let expected = format!(
-        "error: policy.x.attemps is not known here: did you mean `attempts`?\n  --> {name}:3:1\n   |\n 3 | attemps = 3\n   | ^^^^^^^\n\n\
-         error: policy.x.timeout is 4: write a duration with its unit, such as \"4s\" or \"1200ms\"\n  --> {name}:4:11\n   |\n 4 | timeout = 4\n   |           ^\n"
+        "error: policy.x.attemps is not known here\n  --> {name}:3:1\n   |\n 3 | attemps = 3\n   | ^^^^^^^\n   |\n   = help: did you mean `attempts`?\n\n\
+         error: policy.x.timeout is 4\n  --> {name}:4:11\n   |\n 4 | timeout = 4\n   |           ^\n   |\n   = help: write a duration with its unit, such as \"4s\" or \"1200ms\"\n"
     );
     assert_eq!(text(&output.stderr), expected);
     assert!(output.stdout.is_empty());
@@ -156,9 +156,11 @@ fn scenarios_are_checked_with_the_rest() {
     assert_eq!(output.status.code(), Some(1));
     let told = text(&output.stderr);
     for expected in [
-        "scenario.x.laod is not known here: did you mean `load`?",
-        "scenario.x.load is missing: write users' requests per second",
-        "policy.y.attempts is 0",
+        "error: scenario.x.laod is not known here\n",
+        "= help: did you mean `load`?",
+        "error: scenario.x.load is missing\n",
+        "= help: write users' requests per second",
+        "error: policy.y.attempts is 0",
     ] {
         assert!(told.contains(expected), "{expected}\n{told}");
     }

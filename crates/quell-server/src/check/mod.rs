@@ -98,14 +98,10 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
 fn wrong(error: &Error, json: bool) -> anyhow::Result<ExitCode> {
     if json {
         println!("{}", serde_json::to_string_pretty(&report::Wrong::from(error))?);
-    } else if let Error::Wrong(problems) = error {
-        let mut gap = "";
-        for problem in problems.iter() {
-            eprintln!("{gap}error: {problem}");
-            gap = "\n";
-        }
-    } else {
+    } else if let Error::Read { .. } = error {
         eprintln!("error: {error}: name a file that can be read");
+    } else {
+        eprintln!("error: {error}");
     }
     Ok(ExitCode::FAILURE)
 }

@@ -11,6 +11,7 @@ use quell_core::{
 use super::{
     fields::Fields,
     read::{Raw, Read},
+    shape::Shape,
 };
 
 /// A breaker as written, and as the core takes it.
@@ -49,6 +50,13 @@ impl Read for Counted {
     fn expected() -> String {
         "a status such as 503, or \"connect\", \"timeout\", \"overload\", \"server\" or \"fatal\""
             .to_owned()
+    }
+
+    fn shape() -> Shape {
+        Shape::Either(vec![
+            Shape::words(Self::FAULTS.map(|(word, _)| word)),
+            Shape::Between(400, 599),
+        ])
     }
 
     fn read(value: &Raw<'_>) -> Option<Self> {

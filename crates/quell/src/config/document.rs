@@ -16,7 +16,8 @@
 //! let mut patience = Duration::ZERO;
 //! document.root().set("patience", &mut patience);
 //! let problems = document.finish().unwrap_err().to_string();
-//! assert!(problems.starts_with("load is not known here: write patience\n  --> f.toml:2:1"), "{problems}");
+//! assert!(problems.starts_with("load is not known here\n  --> f.toml:2:1"), "{problems}");
+//! assert!(problems.ends_with("= help: write patience"), "{problems}");
 //! # Ok::<_, quell::config::Problems>(())
 //! ```
 
@@ -28,6 +29,7 @@ use super::{
     fields::Fields,
     node::{At, Node, Table},
     problem::{Place, Problem, Problems, Source},
+    schema::Record,
 };
 
 /// Most bytes that a file may have.
@@ -105,6 +107,8 @@ struct Notes {
     wrong: Vec<Wrong>,
     idle: Vec<Idle>,
     masks: Vec<Range<usize>>,
+    /// What was asked for, if somebody wants to know.
+    record: Option<Record>,
 }
 
 /// A setting that is understood and that nothing acts on yet.
@@ -157,7 +161,7 @@ impl Document {
 
     /// The settings outside of all tables, and the tables.
     pub fn root(&self) -> Fields<'_> {
-        Fields::new(self, String::new(), &self.root, &self.start)
+        Fields::root(self, &self.root, &self.start)
     }
 
     /// What nothing acts on yet.
@@ -196,6 +200,22 @@ impl Document {
     pub(super) fn mark_idle(&self, at: &At, path: String, instead: &'static str) {
         let place = self.problem(at, "", &[]).place;
         self.notes.borrow_mut().idle.push(Idle { path, instead, place });
+    }
+
+    /// Writes down from now on what is asked for.
+    pub(super) fn listen(&self, record: Record) {
+        self.notes.borrow_mut().record = Some(record);
+    }
+
+    /// What was asked for since.
+    pub(super) fn heard(self) -> Record {
+        self.notes.into_inner().record.unwrap_or_default()
+    }
+
+    pub(super) fn note(&self, note: impl FnOnce(&mut Record)) {
+        if let Some(record) = &mut self.notes.borrow_mut().record {
+            note(record);
+        }
     }
 
     /// Keeps this out of every line that is shown.

@@ -16,6 +16,7 @@ use super::{
     fields::Fields,
     read::{OrOff, Raw, Read},
     secret::Secret,
+    shape::Shape,
 };
 
 /// Longest path of a socket that systems take.
@@ -170,6 +171,10 @@ impl Read for Listen {
         NotListen.to_string().trim_start_matches("write ").to_owned()
     }
 
+    fn shape() -> Shape {
+        Shape::Text
+    }
+
     fn read(value: &Raw<'_>) -> Option<Self> {
         value.text()?.parse().ok()
     }
@@ -190,11 +195,8 @@ impl ServerTls {
     fn read(fields: &Fields<'_>) -> Option<Self> {
         let (cert, key) = (fields.file("cert"), fields.file("key"));
         let client_ca = fields.file("client_ca");
-        for name in ["cert", "key"] {
-            if !fields.has(name) {
-                fields.wrong(name, "is missing: write the path of a PEM file");
-            }
-        }
+        fields.needs("cert", "the path of a PEM file");
+        fields.needs("key", "the path of a PEM file");
         Some(Self { cert: cert?, key: key?, client_ca })
     }
 }
@@ -229,6 +231,10 @@ impl Read for AccessLog {
         "\"off\", \"stdout\", \"stderr\" or a path, such as \"/var/log/quell.log\"".to_owned()
     }
 
+    fn shape() -> Shape {
+        Shape::Text
+    }
+
     fn read(value: &Raw<'_>) -> Option<Self> {
         match value.text()? {
             "off" => Some(Self::Off),
@@ -245,6 +251,10 @@ impl Read for AccessLog {
 impl Read for IpNet {
     fn expected() -> String {
         "a network or an address, such as \"10.0.0.0/8\" or \"127.0.0.1\"".to_owned()
+    }
+
+    fn shape() -> Shape {
+        Shape::Text
     }
 
     fn read(value: &Raw<'_>) -> Option<Self> {

@@ -71,26 +71,19 @@ impl Worker {
         fields.all_idle("there is no worker");
         let source = fields.table("source");
         let handler = fields.get("handler");
-        if !fields.has("handler") {
-            fields.wrong("handler", "is missing: write where events are posted, such as \"http://127.0.0.1:9000/events\"");
-        }
+        fields
+            .needs("handler", "where events are posted, such as \"http://127.0.0.1:9000/events\"");
         let tiers = fields.list("tiers").map_or_else(ladder::Spec::default, ladder::Spec::Tiers);
         let ladder = Ladder::new(&tiers);
         if let Err(error) = &ladder {
             fields.invalid(error);
         }
-        let Some(source) = source else {
-            if !fields.has("source") {
-                fields.wrong("source", "is missing: write such as { kafka = \"127.0.0.1:9092\", topic = \"payments\" }");
-            }
-            return None;
-        };
+        fields.needs("source", "such as { kafka = \"127.0.0.1:9092\", topic = \"payments\" }");
+        let source = source?;
         let kafka = source.get("kafka");
         let (topic, group): (Option<String>, Option<String>) =
             (source.get("topic"), source.get("group"));
-        if !source.has("topic") {
-            source.wrong("topic", "is missing: write the topic that the events come from");
-        }
+        source.needs("topic", "the topic that the events come from");
         let topic = topic?;
         if let Err(error) = Names::new(&topic, group.as_deref()) {
             fields.invalid(&error);

@@ -5,6 +5,7 @@ use http::{HeaderName, HeaderValue, Method};
 use super::{
     fields::Fields,
     read::{Raw, Read},
+    shape::Shape,
 };
 
 /// Fields of a request whose values are secrets, so that no file may hold them.
@@ -66,6 +67,28 @@ impl Match {
         Self { host, path, methods, headers: headers(fields) }
     }
 
+    /// Whether it takes all that another one takes.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        let host = match (&self.host, &other.host) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(ours), Some(theirs)) => {
+                let below = ours.strip_prefix('*').is_some_and(|below| theirs.ends_with(below));
+                ours == theirs || below
+            }
+        };
+        let (ours, theirs) = (self.path.as_str(), other.path.as_str());
+        let path = match self.path {
+            PathMatch::Exact(_) => self.path == other.path,
+            PathMatch::Prefix(_) => theirs
+                .strip_prefix(ours.trim_end_matches('/'))
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
+        };
+        let methods = self.methods.is_empty()
+            || (!other.methods.is_empty() && holds(&self.methods, &other.methods));
+        host && path && methods && holds(&other.headers, &self.headers)
+    }
+
     /// For people: methods, host and path.
     pub(super) fn shown(&self) -> String {
         let at = format!("{}{}", self.host.as_deref().unwrap_or_default(), self.path.as_str());
@@ -74,6 +97,10 @@ impl Match {
             methods => format!("{} {at}", methods.join(",")),
         }
     }
+}
+
+fn holds<T: PartialEq>(all: &[T], some: &[T]) -> bool {
+    some.iter().all(|one| all.contains(one))
 }
 
 fn host(fields: &Fields<'_>) -> Option<String> {
@@ -127,6 +154,10 @@ struct Verb(String);
 impl Read for Verb {
     fn expected() -> String {
         "a method in capitals, such as \"GET\"".to_owned()
+    }
+
+    fn shape() -> Shape {
+        Shape::Like("^[^a-z]+$")
     }
 
     fn read(value: &Raw<'_>) -> Option<Self> {

@@ -27,11 +27,13 @@
 //!
 //! let problems = Config::parse("quell.toml", &text.replace("attempts", "attemps"), &[]).unwrap_err();
 //! assert_eq!(problems.to_string(), "\
-//! policy.payments.attemps is not known here: did you mean `attempts`?
+//! policy.payments.attemps is not known here
 //!   --> quell.toml:4:1
 //!    |
 //!  4 | attemps = 3
-//!    | ^^^^^^^");
+//!    | ^^^^^^^
+//!    |
+//!    = help: did you mean `attempts`?");
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
@@ -40,6 +42,8 @@ mod budget;
 pub mod document;
 pub mod fields;
 mod gateway;
+#[cfg(test)]
+mod gateway_mistakes_tests;
 #[cfg(test)]
 mod gateway_tests;
 mod handle;
@@ -56,7 +60,11 @@ mod problem;
 mod reach;
 pub mod read;
 mod route;
+mod schema;
+#[cfg(test)]
+mod schema_tests;
 mod secret;
+pub mod shape;
 mod target;
 mod tenant;
 #[cfg(test)]
@@ -81,6 +89,7 @@ pub use preset::Preset;
 pub use problem::{Place, Problem, Problems};
 pub use reach::{ClientTls, HostField, Protocol};
 pub use route::{Fallback, Keys, LimitKey, Route, RouteLimit, RouteProtocol, TenantsNeed};
+pub use schema::schema;
 pub use secret::{NoPlace, Secret, Unreadable};
 pub use target::{InvalidTarget, Target};
 pub use tenant::Tenant;
@@ -175,14 +184,12 @@ impl Config {
     }
 
     fn read(&mut self, root: &Fields<'_>) {
-        match root.get::<u32>("version") {
-            Some(VERSION) => {}
-            Some(other) => root.wrong(
+        root.needs("version", "version = 1 in the first line");
+        if let Some(other) = root.get::<u32>("version").filter(|version| *version != VERSION) {
+            root.wrong(
                 "version",
                 format_args!("is {other}: write 1, which is what this quell reads"),
-            ),
-            None if root.has("version") => {}
-            None => root.wrong("version", "is missing: write version = 1 in the first line"),
+            );
         }
         if let Some(gateway) = root.table("gateway") {
             self.gateway = Gateway::read(&gateway);

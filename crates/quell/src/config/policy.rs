@@ -13,6 +13,7 @@ use super::{
     fields::{Fields, Switch},
     preset::Preset,
     read::{Raw, Read},
+    shape,
 };
 use crate::http::{Statuses, UnsafeMethods};
 
@@ -133,6 +134,11 @@ impl Policy {
 impl Read for RetryOn {
     fn expected() -> String {
         "\"connect\", \"timeout\" or a status from 400 to 599, such as 503".to_owned()
+    }
+
+    fn shape() -> shape::Shape {
+        let words = shape::Shape::words(["connect", "timeout"]);
+        shape::Shape::Either(vec![words, shape::Shape::Between(400, 599)])
     }
 
     fn read(value: &Raw<'_>) -> Option<Self> {

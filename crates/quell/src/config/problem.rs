@@ -52,18 +52,42 @@ struct Shown {
     width: usize,
 }
 
+/// How the fix begins, at the end of a message.
+const FIXES: [&str; 4] = [": write ", "; write ", ": did you mean ", ": leave it out"];
+
+impl Problem {
+    /// What is wrong, and what to write if the message says so.
+    fn parts(&self) -> (&str, Option<&str>) {
+        let ends = FIXES.iter().filter_map(|fix| self.message.rfind(fix)).max();
+        match ends.and_then(|end| Some((self.message.get(..end)?, self.message.get(end + 2..)?))) {
+            Some((what, fix)) => (what, Some(fix)),
+            None => (&self.message, None),
+        }
+    }
+}
+
+/// As compilers tell it, but for the `error: ` in front, which whoever shows an error writes anyway.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { message, place, shown } = self;
-        write!(f, "{message}\n  --> {place}")?;
+        let Self { place, shown, .. } = self;
+        let (what, help) = self.parts();
+        write!(f, "{what}\n  --> {place}")?;
+        let mut indent = 1;
         if let (Some(Shown { line, before, width }), Place::File { line: number, .. }) =
             (shown, place)
         {
             let margin = number.to_string().len();
             write!(f, "\n {:margin$} |\n {number} | {line}\n {:margin$} | ", "", "")?;
             write!(f, "{:before$}{}", "", "^".repeat(*width))?;
+            if help.is_some() {
+                write!(f, "\n {:margin$} |", "")?;
+            }
+            indent = margin;
         }
-        Ok(())
+        match help {
+            Some(help) => write!(f, "\n {:indent$} = help: {help}", ""),
+            None => Ok(()),
+        }
     }
 }
 
@@ -90,7 +114,7 @@ impl Problems {
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, problem) in self.problems.iter().enumerate() {
-            let gap = if i == 0 { "" } else { "\n\n" };
+            let gap = if i == 0 { "" } else { "\n\nerror: " };
             write!(f, "{gap}{problem}")?;
         }
         match self.more {
@@ -170,6 +194,22 @@ mod tests {
         assert_eq!(shown("ab", 2..2, &[]), end);
         assert_eq!(shown("ab", 90..99, &[]), end);
         assert_eq!(shown("", 0..0, &[]), "wrong\n  --> f.toml:1:1\n   |\n 1 | \n   | ^");
+    }
+
+    #[test]
+    fn what_to_write_stands_below_what_is_wrong() {
+        let source = Source { name: "f.toml".into(), text: "load = 3".into() };
+        let told = |message: &str| source.problem(message.into(), &(7..8), &[]).to_string();
+        let shown = "\n  --> f.toml:1:8\n   |\n 1 | load = 3\n   |        ^";
+        for (message, what, help) in [
+            ("load is 3: write \"3/s\"", "load is 3", "write \"3/s\""),
+            ("laod is odd: did you mean `load`?", "laod is odd", "did you mean `load`?"),
+            ("it has \": write x\": leave it out", "it has \": write x\"", "leave it out"),
+        ] {
+            assert_eq!(told(message), format!("{what}{shown}\n   |\n   = help: {help}"));
+        }
+        let flag = Source::outside("max is 0: write 1".into(), "--set").to_string();
+        assert_eq!(flag, "max is 0\n  --> --set\n   = help: write 1");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use super::{node::Value, value};
+use super::{node::Value, shape::Shape, value};
 
 /// What can be read from one value.
 pub trait Read: Sized {
@@ -10,6 +10,10 @@ pub trait Read: Sized {
     fn expected() -> String;
     /// The value, if it is one.
     fn read(value: &Raw<'_>) -> Option<Self>;
+    /// What it looks like, for the [schema](super::schema()).
+    fn shape() -> Shape {
+        Shape::Any
+    }
 }
 
 /// A value as it was written.
@@ -56,6 +60,9 @@ macro_rules! whole {
             fn expected() -> String {
                 format!("a whole number from 0 to {}", Self::MAX)
             }
+            fn shape() -> Shape {
+                Shape::Whole(Self::MAX as u64)
+            }
             fn read(value: &Raw<'_>) -> Option<Self> {
                 value.whole()?.try_into().ok()
             }
@@ -69,6 +76,9 @@ impl Read for f64 {
     fn expected() -> String {
         "a number".to_owned()
     }
+    fn shape() -> Shape {
+        Shape::Number
+    }
     fn read(value: &Raw<'_>) -> Option<Self> {
         value.number()
     }
@@ -77,6 +87,9 @@ impl Read for f64 {
 impl Read for bool {
     fn expected() -> String {
         "true or false".to_owned()
+    }
+    fn shape() -> Shape {
+        Shape::Bool
     }
     fn read(value: &Raw<'_>) -> Option<Self> {
         match value.0 {
@@ -90,6 +103,9 @@ impl Read for String {
     fn expected() -> String {
         "text in quotes".to_owned()
     }
+    fn shape() -> Shape {
+        Shape::Text
+    }
     fn read(value: &Raw<'_>) -> Option<Self> {
         value.text().map(str::to_owned)
     }
@@ -98,6 +114,9 @@ impl Read for String {
 impl Read for Duration {
     fn expected() -> String {
         "a duration with its unit, such as \"4s\" or \"1200ms\"".to_owned()
+    }
+    fn shape() -> Shape {
+        Shape::Like("^ *([0-9]+ *[a-zA-Zµ]+ *)+$")
     }
     fn read(value: &Raw<'_>) -> Option<Self> {
         value::duration(value.text()?)
@@ -108,6 +127,9 @@ impl Read for SocketAddr {
     fn expected() -> String {
         "an address and a port, such as \"127.0.0.1:8080\"".to_owned()
     }
+    fn shape() -> Shape {
+        Shape::Text
+    }
     fn read(value: &Raw<'_>) -> Option<Self> {
         value.text()?.parse().ok()
     }
@@ -116,6 +138,9 @@ impl Read for SocketAddr {
 impl<T: Read> Read for Option<T> {
     fn expected() -> String {
         T::expected()
+    }
+    fn shape() -> Shape {
+        T::shape()
     }
     fn read(value: &Raw<'_>) -> Option<Self> {
         T::read(value).map(Some)
@@ -129,6 +154,9 @@ pub struct OrOff(pub Option<Duration>);
 impl Read for OrOff {
     fn expected() -> String {
         format!("{}, or \"off\"", Duration::expected())
+    }
+    fn shape() -> Shape {
+        Shape::Either(vec![Duration::shape(), Shape::words(["off"])])
     }
     fn read(value: &Raw<'_>) -> Option<Self> {
         match value.text()? {

@@ -16,6 +16,7 @@ use super::{
     matches::{self, Match},
     policy::Policy,
     read::{Raw, Read},
+    shape::Shape,
     tenant::limited,
 };
 
@@ -132,9 +133,7 @@ impl Route {
         let matches = fields.table("match").map(|inside| Match::read(&inside)).unwrap_or_default();
         let name = name(fields, &matches, config);
         let upstream = fields.reference("upstream", "upstream", config.upstreams.keys());
-        if !fields.has("upstream") {
-            fields.wrong("upstream", "is missing: write the name of an upstream");
-        }
+        fields.needs("upstream", "the name of an upstream");
         let policy = fields.reference("policy", "policy", config.policies.keys());
         let tenants = tenants(fields, config);
         let route = Self {
@@ -156,8 +155,16 @@ impl Route {
         Some(route)
     }
 
-    /// Asks the core about the timeouts, which mean nothing without their policy.
+    /// Whether anything ever comes here; and asks the core about the timeouts, which mean nothing without their policy.
     fn check(&self, fields: &Fields<'_>, config: &Config) {
+        let mut earlier = config.routes.iter();
+        if let Some(earlier) = earlier.find(|earlier| earlier.matches.covers(&self.matches)) {
+            let name = &earlier.name;
+            fields.wrong(
+                "match",
+                format_args!("is never reached, as route \"{name}\" takes all of it: write this route before that one"),
+            );
+        }
         if self.timeout.is_none() && self.per_try_timeout.is_none() {
             return; // the policy has been looked at
         }
@@ -206,11 +213,11 @@ fn name(fields: &Fields<'_>, matches: &Match, config: &Config) -> String {
                 fields::LONGEST_NAME
             ),
         );
-    } else if let Some(place) = config.routes.iter().position(|other| other.name == name) {
+    } else if config.routes.iter().any(|other| other.name == name) {
         let which = if is_written { "is" } else { "is missing, and would be" };
         fields.wrong(
             "name",
-            format_args!("{which} \"{name}\", as route[{place}] is called: write another"),
+            format_args!("{which} \"{name}\", as another route is called: write another"),
         );
     }
     name
@@ -266,6 +273,10 @@ impl std::fmt::Display for LimitKey {
 impl Read for LimitKey {
     fn expected() -> String {
         "\"route\", \"tenant\", \"ip\" or a field, such as \"header:x-api-key\"".to_owned()
+    }
+
+    fn shape() -> Shape {
+        Shape::Like("^(route|tenant|ip|header:.+)$")
     }
 
     fn read(value: &Raw<'_>) -> Option<Self> {

@@ -28,11 +28,16 @@ pub(super) const PRIORITIES: [(&str, Priority); 3] = [
     ("sheddable", Priority::Sheddable),
 ];
 
+/// What to write where there are none.
+const KEYS: &str =
+    "where the hash of a key is, such as \"env:SHOP_KEY_HASH\"; `quell key new` makes both";
+
 impl Tenant {
     pub(super) fn read(fields: &Fields<'_>) -> Self {
         let keys = fields.secrets("keys");
-        if fields.is_empty("keys") {
-            fields.wrong("keys", "is missing: write where the hash of a key is, such as \"env:SHOP_KEY_HASH\"; `quell key new` makes both");
+        fields.needs("keys", KEYS);
+        if fields.has("keys") && fields.is_empty("keys") {
+            fields.wrong("keys", format_args!("is empty: write {KEYS}"));
         }
         let limit = limited(fields, |_| ());
         let priority = fields.word("priority", &PRIORITIES).unwrap_or_default();

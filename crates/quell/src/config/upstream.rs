@@ -21,6 +21,7 @@ use super::{
     preset::Preset,
     reach::{ClientTls, HostField, Protocol},
     read::{Raw, Read},
+    shape::Shape,
     target::Target,
 };
 
@@ -227,17 +228,12 @@ const MOST_QUEUED: usize = 65_536;
 
 /// A rate limit, which has no default: whoever limits has a number in mind.
 pub(super) fn rate_limit(fields: &Fields<'_>) -> Option<limiter::Spec> {
-    let Some(per_second) = fields.get::<f64>("per_second") else {
-        if !fields.has("per_second") {
-            fields.wrong("per_second", "is missing: write how many per second, such as 1000");
-        }
-        fields.has("burst");
-        return None;
-    };
+    fields.needs("per_second", "how many per second, such as 1000");
+    let burst = fields.get("burst");
+    let per_second: f64 = fields.get("per_second")?;
     // One second's worth.
-    let mut burst = per_second.ceil().max(1.0) as u32;
-    fields.set("burst", &mut burst);
-    Some(limiter::Spec { per_second, burst })
+    let usual = per_second.ceil().max(1.0) as u32;
+    Some(limiter::Spec { per_second, burst: burst.unwrap_or(usual) })
 }
 
 pub(super) fn mode(fields: &Fields<'_>, mode: &mut Mode) {
@@ -255,6 +251,10 @@ enum Slots {
 impl Read for Slots {
     fn expected() -> String {
         "\"adaptive\", \"off\" or a whole number".to_owned()
+    }
+
+    fn shape() -> Shape {
+        Shape::Either(vec![Shape::words(["adaptive", "off"]), u32::shape()])
     }
 
     fn read(value: &Raw<'_>) -> Option<Self> {

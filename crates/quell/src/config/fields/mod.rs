@@ -1,17 +1,17 @@
 //! Fields: the settings of one table, asked for one by one.
 
+mod guarded;
+
 use std::{
     cell::{Cell, RefCell},
     fmt::Display,
-    path::PathBuf,
-    str::FromStr,
 };
 
 use super::{
     document::Document,
     node::{At, Entry, Node, Table, Value},
     read::{Raw, Read},
-    secret::Secret,
+    shape::Shape,
     value,
 };
 
@@ -22,6 +22,8 @@ pub(super) const LONGEST_NAME: usize = 64;
 pub struct Fields<'a> {
     document: &'a Document,
     path: String,
+    /// The same for all tables that are read alike: `upstream.*`, `route[]`.
+    place: String,
     table: &'a Table,
     at: &'a At,
     asked: RefCell<Vec<&'static str>>,
@@ -42,9 +44,20 @@ pub enum Switch<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn new(document: &'a Document, path: String, table: &'a Table, at: &'a At) -> Self {
+    /// The outermost table.
+    pub(super) fn root(document: &'a Document, table: &'a Table, at: &'a At) -> Self {
+        Self::new(document, (String::new(), String::new()), table, at)
+    }
+
+    fn new(
+        document: &'a Document,
+        (path, place): (String, String),
+        table: &'a Table,
+        at: &'a At,
+    ) -> Self {
+        document.note(|record| record.open(&place));
         let (secretive, free) = (Cell::new(false), Cell::new(false));
-        Self { document, path, table, at, asked: RefCell::default(), secretive, free }
+        Self { document, path, place, table, at, asked: RefCell::default(), secretive, free }
     }
 
     /// Where this table stands: `upstream.payments`.
@@ -53,13 +66,19 @@ impl<'a> Fields<'a> {
     }
 
     fn below(&self, name: &str) -> String {
-        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+        below(&self.path, name)
+    }
+
+    /// Tells whoever listens what can be written here.
+    fn note(&self, name: &'static str, shape: impl FnOnce() -> Shape) {
+        self.document.note(|record| record.shape(&self.place, name, shape()));
     }
 
     fn ask(&self, name: &'static str) -> Option<&'a Entry> {
         let mut asked = self.asked.borrow_mut();
         if !asked.contains(&name) {
             asked.push(name);
+            self.document.note(|record| record.asked(&self.place, name));
         }
         self.table.get(name)
     }
@@ -67,6 +86,14 @@ impl<'a> Fields<'a> {
     /// Whether a setting is written.
     pub fn has(&self, name: &'static str) -> bool {
         self.ask(name).is_some()
+    }
+
+    /// Says what to write if a setting that cannot be left out is not written.
+    pub fn needs(&self, name: &'static str, what: &str) {
+        self.document.note(|record| record.needs(&self.place, name));
+        if !self.has(name) {
+            self.wrong(name, format_args!("is missing: write {what}"));
+        }
     }
 
     /// Whether a table is written.
@@ -95,6 +122,7 @@ impl<'a> Fields<'a> {
 
     /// Reads a setting; `None` if it is not written, or wrong.
     pub fn get<T: Read>(&self, name: &'static str) -> Option<T> {
+        self.note(name, T::shape);
         let entry = self.ask(name)?;
         self.read(&self.below(name), &entry.node)
     }
@@ -110,6 +138,7 @@ impl<'a> Fields<'a> {
 
     /// Reads a list; `None` if it is not written. Parts that are wrong are left out.
     pub fn list<T: Read>(&self, name: &'static str) -> Option<Vec<T>> {
+        self.note(name, || Shape::list(T::shape()));
         let parts = self.parts(name)?;
         let path = self.below(name);
         let part = |(i, node)| self.read(&format!("{path}[{i}]"), node);
@@ -128,6 +157,9 @@ impl<'a> Fields<'a> {
 
     /// One of a few words, and what it means.
     pub fn word<T: Copy>(&self, name: &'static str, words: &[(&'static str, T)]) -> Option<T> {
+        let known = || words.iter().map(|(word, _)| *word);
+        self.note(name, || Shape::words(known()));
+        self.document.note(|record| record.words(self.below(name), known()));
         let entry = self.ask(name)?;
         let written = match &entry.node.value {
             Value::Text(text) => text.as_str(),
@@ -136,7 +168,7 @@ impl<'a> Fields<'a> {
         let found = words.iter().find(|(word, _)| *word == written);
         if found.is_none() {
             let shown = entry.node.value.shown();
-            let fix = choice(written, words.iter().map(|(word, _)| *word));
+            let fix = choice(written, known());
             self.wrong(name, format_args!("is {shown}: {fix}"));
         }
         found.map(|(_, meaning)| *meaning)
@@ -144,6 +176,7 @@ impl<'a> Fields<'a> {
 
     /// Some of a few words, by their places among these; `None` if it is not written.
     pub fn words(&self, name: &'static str, words: &[&str]) -> Option<Vec<usize>> {
+        self.note(name, || Shape::list(Shape::Text));
         let path = self.below(name);
         let part = |(i, node): (usize, &Node)| {
             let written: String = self.read(&format!("{path}[{i}]"), node)?;
@@ -179,89 +212,18 @@ impl<'a> Fields<'a> {
         None
     }
 
-    /// The places of secrets.
-    pub fn secrets(&self, name: &'static str) -> Vec<Secret> {
-        self.secretive.set(true);
-        let Some(entry) = self.ask(name) else { return Vec::new() };
-        // Shown nowhere before it is known to be a place.
-        self.document.mask(&entry.node.at);
-        let parts = self.parts(name).unwrap_or_default();
-        let path = self.below(name);
-        let part = |(i, node): (usize, &Node)| self.place(&format!("{path}[{i}]"), node);
-        parts.iter().enumerate().filter_map(part).collect()
-    }
-
-    /// The place of a secret.
-    pub fn secret(&self, name: &'static str) -> Option<Secret> {
-        self.secretive.set(true);
-        let entry = self.ask(name)?;
-        self.document.mask(&entry.node.at);
-        self.place(&self.below(name), &entry.node)
-    }
-
-    fn place(&self, path: &str, node: &Node) -> Option<Secret> {
-        let text = Raw(&node.value).text().unwrap_or_default().parse();
-        if let Err(error) = &text {
-            self.document.wrong(node.at.clone(), format!("{path}: {error}"));
-        }
-        text.ok()
-    }
-
-    /// The path of a file. What a file should hold, such as a key, is refused and not shown.
-    pub fn file(&self, name: &'static str) -> Option<PathBuf> {
-        let entry = self.ask(name)?;
-        if matches!(&entry.node.value, Value::Text(text) if text.contains(['\n', '\0']) || text.contains("-----"))
-        {
-            self.hide(name);
-            self.wrong(name, "holds what should be in a file: write the path of the file");
-            return None;
-        }
-        self.get::<String>(name).map(PathBuf::from)
-    }
-
-    /// Keeps a setting out of every line that is shown.
-    pub fn hide(&self, name: &'static str) {
-        if let Some(entry) = self.ask(name) {
-            self.document.mask(&entry.node.at);
-        }
-    }
-
-    /// What can be parsed, where a text that cannot may hold credentials; `None` if it cannot.
-    pub fn parsed_one<T: FromStr<Err: Display>>(&self, name: &'static str) -> Option<T> {
-        let entry = self.ask(name)?;
-        self.parse(&self.below(name), &entry.node)
-    }
-
-    fn parse<T: FromStr<Err: Display>>(&self, path: &str, node: &Node) -> Option<T> {
-        let text: String = self.read(path, node)?;
-        let parsed = text.parse();
-        if let Err(error) = &parsed {
-            if text.contains('@') {
-                self.document.mask(&node.at);
-            }
-            self.document.wrong(node.at.clone(), format!("{path}: {error}"));
-        }
-        parsed.ok()
-    }
-
-    /// A list of the same.
-    pub fn parsed<T: FromStr<Err: Display>>(&self, name: &'static str) -> Option<Vec<T>> {
-        let path = self.below(name);
-        let part = |(i, node): (usize, &Node)| self.parse(&format!("{path}[{i}]"), node);
-        let parsed: Vec<_> = self.parts(name)?.iter().enumerate().map(part).collect();
-        parsed.into_iter().collect() // not before all were looked at
-    }
-
     /// A table within this one.
     pub fn table(&self, name: &'static str) -> Option<Fields<'a>> {
+        self.note(name, || Shape::Table);
         let entry = self.ask(name)?;
-        self.inside(self.below(name), &entry.at, &entry.node)
+        self.inside((self.below(name), below(&self.place, name)), &entry.at, &entry.node)
     }
 
-    fn inside(&self, path: String, at: &'a At, node: &'a Node) -> Option<Fields<'a>> {
+    fn inside(&self, at_path: Paths, at: &'a At, node: &'a Node) -> Option<Fields<'a>> {
         if let Value::Table(table) = &node.value {
-            return Some(Self::new(self.document, path, table, at));
+            return Some(Self::new(self.document, at_path, table, at));
         }
+        let (path, _) = at_path;
         self.document.mask(&node.at); // nobody knows what it is
         let message = format!("{path} is {}: write a table, such as {{ … }}", node.value.sort());
         self.document.wrong(node.at.clone(), message);
@@ -270,6 +232,7 @@ impl<'a> Fields<'a> {
 
     /// A table within this one, or the word `"off"`.
     pub fn switch(&self, name: &'static str) -> Switch<'a> {
+        self.note(name, || Shape::words(["off"]));
         match self.ask(name).map(|entry| &entry.node.value) {
             None => Switch::Absent,
             Some(Value::Text(text)) if text == "off" => Switch::Off,
@@ -279,8 +242,10 @@ impl<'a> Fields<'a> {
 
     /// Tables with names that people gave them: `[policy.payments]`.
     pub fn named(&self, name: &'static str) -> Vec<(String, Fields<'a>)> {
-        let Some(Value::Table(table)) = self.ask(name).map(|entry| &entry.node.value) else {
-            let _ = self.table(name); // says what is wrong, if anything is
+        self.note(name, || Shape::Named);
+        let Some(entry) = self.ask(name) else { return Vec::new() };
+        let Value::Table(table) = &entry.node.value else {
+            let _ = self.table(name); // says what is wrong
             return Vec::new();
         };
         let tables = table.0.iter().filter_map(|entry| {
@@ -294,16 +259,19 @@ impl<'a> Fields<'a> {
                 self.document.wrong(entry.at.clone(), message);
                 return None;
             }
-            Some((entry.name.clone(), self.inside(path, &entry.at, &entry.node)?))
+            let paths = (path, format!("{}.*", below(&self.place, name)));
+            Some((entry.name.clone(), self.inside(paths, &entry.at, &entry.node)?))
         });
         tables.collect()
     }
 
     /// Tables in a row: `[[route]]`.
     pub fn rows(&self, name: &'static str) -> Vec<Fields<'a>> {
+        self.note(name, || Shape::Rows);
         let rows = self.parts(name).unwrap_or_default().iter().enumerate();
-        let path = self.below(name);
-        rows.filter_map(|(i, node)| self.inside(format!("{path}[{i}]"), &node.at, node)).collect()
+        let (path, place) = (self.below(name), below(&self.place, name));
+        let paths = |i| (format!("{path}[{i}]"), format!("{place}[]"));
+        rows.filter_map(|(i, node)| self.inside(paths(i), &node.at, node)).collect()
     }
 
     /// One table, or several in a row.
@@ -316,6 +284,7 @@ impl<'a> Fields<'a> {
 
     /// Values with names, in the order they are written.
     pub fn values<T: Read>(&self, name: &'static str) -> Vec<(String, T)> {
+        self.note(name, || Shape::values(T::shape()));
         let Some(inside) = self.table(name) else { return Vec::new() };
         inside.leave();
         let value = |entry: &Entry| {
@@ -342,6 +311,7 @@ impl<'a> Fields<'a> {
 
     /// What is in this table is for somebody else to read.
     pub fn leave(&self) {
+        self.document.note(|record| record.free(&self.place));
         self.free.set(true);
     }
 
@@ -373,6 +343,13 @@ impl Drop for Fields<'_> {
             self.document.wrong(entry.at.clone(), format!("{path} is not known here: {fix}"));
         }
     }
+}
+
+/// Where a table stands: in this file, and in every one.
+type Paths = (String, String);
+
+fn below(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 /// What to write instead of this.
