@@ -5,11 +5,13 @@
 //! and nowhere else, unless a trusted hop was there before us: what strangers claim is dropped.
 
 use http::header::{
-    CONNECTION, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE, VIA,
+    CONNECTION, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
+    VIA,
 };
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Request, Uri, Version};
+use http_body::Body;
 use quell::config::HostField;
 
 use super::lane::Lane;
@@ -21,6 +23,7 @@ const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const HTTP: HeaderValue = HeaderValue::from_static("http");
 const HTTPS: HeaderValue = HeaderValue::from_static("https");
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
+const CHUNKED: HeaderValue = HeaderValue::from_static("chunked");
 const NAMES_TE: HeaderValue = HeaderValue::from_static("te");
 const SWITCH: HeaderValue = HeaderValue::from_static("upgrade");
 const QUELL: HeaderValue = HeaderValue::from_static("1.1 quell");
@@ -139,8 +142,9 @@ fn join_cookies(headers: &mut HeaderMap) {
 }
 
 /// Makes a request fit for a connection: which host it names, and how its version writes that.
-pub(super) fn fit<B>(request: &mut Request<B>, lane: &Lane, is_h2: bool) {
+pub(super) fn fit<B: Body>(request: &mut Request<B>, lane: &Lane, is_h2: bool) {
     let Lane { endpoint, host, .. } = lane;
+    let is_unframed = request.body().size_hint().exact().is_none();
     let headers = request.headers_mut();
     if *host == HostField::Rewrite || !headers.contains_key(HOST) {
         headers.insert(HOST, endpoint.target.authority.clone());
@@ -148,6 +152,10 @@ pub(super) fn fit<B>(request: &mut Request<B>, lane: &Lane, is_h2: bool) {
     if !is_h2 {
         if headers.contains_key(TE) {
             headers.insert(CONNECTION, NAMES_TE);
+        }
+        if is_unframed {
+            // hyper frames by itself, but leaves out the body of a method that hardly ever has one.
+            headers.insert(TRANSFER_ENCODING, CHUNKED);
         }
         *request.version_mut() = Version::HTTP_11;
         return;

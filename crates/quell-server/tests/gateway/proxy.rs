@@ -237,3 +237,14 @@ async fn length_and_chunks_at_once_reach_the_upstream_as_one_request_in_chunks()
     assert_eq!(seen[0].header("content-length"), None);
     assert_eq!(seen[0].header("transfer-encoding"), Some("chunked"));
 }
+
+/// The client below assumes that a GET has no body unless it is told.
+#[tokio::test]
+async fn the_body_of_a_get_passes_whole_in_chunks_too() {
+    let upstream = Fake::start(|_, _| answer(200, "ok")).await;
+    let gateway = gateway(upstream.addr);
+    let chunks = Chunks(vec!["half".into(), "rest".into()]);
+    let get = request("GET", "/").header("transfer-encoding", "chunked").body(chunks).unwrap();
+    assert_eq!(send(gateway.addr(), get).await.status, 200);
+    assert_eq!(upstream.seen()[0].body, "halfrest");
+}
