@@ -40,6 +40,19 @@ impl Minder {
         if is_stream { Self::Stream(None) } else { Self::Connection(Rc::clone(busy.watch())) }
     }
 
+    /// Looks at a caller's body once more, which has to come at a pace.
+    fn poll_upload(
+        &mut self,
+        body: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let polled = self.poll(body, cx);
+        if let Self::Connection(watch) = self {
+            watch.uploading(polled.is_pending());
+        }
+        polled
+    }
+
     /// Looks at a body once more.
     fn poll<B: HttpBody<Data = Bytes, Error = hyper::Error> + Unpin>(
         &mut self,
@@ -83,7 +96,7 @@ impl HttpBody for FromCaller {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        this.minder.poll(&mut this.body, cx)
+        this.minder.poll_upload(&mut this.body, cx)
     }
 
     fn is_end_stream(&self) -> bool {
@@ -92,6 +105,14 @@ impl HttpBody for FromCaller {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+impl Drop for FromCaller {
+    fn drop(&mut self) {
+        if let Minder::Connection(watch) = &self.minder {
+            watch.body_dropped();
+        }
     }
 }
 

@@ -10,18 +10,19 @@ use std::time::Duration;
 use http::HeaderValue;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::TokioTimer;
+use hyper_util::rt::{TokioIo, TokioTimer};
 
+use super::counters::Verdict;
+use super::gate::MOST_FIELDS;
 use super::io::{Io, Local};
 use super::listen::{Peer, Stream, Version, detect};
 use super::per_core::Core;
-use super::socket::Socket;
+use super::socket::{OnRefusal, Socket};
 use super::tunnel::{self, Raw};
 use super::watch::{Told, Watch};
 
-/// The longest head of a request, and the largest buffer of a connection.
-const MOST_HEAD: usize = 64 * 1024;
-const MOST_HEADERS: usize = 100;
+/// The largest buffer of a connection.
+const MOST_BUFFER: usize = 64 * 1024;
 /// Requests at a time on one HTTP/2 connection, and what may be in flight to us per stream and per connection.
 const MOST_STREAMS: u32 = 100;
 const WINDOW: u32 = 64 * 1024;
@@ -35,7 +36,7 @@ const PONG: Duration = Duration::from_secs(15);
 pub(super) fn http1() -> http1::Builder {
     let mut http = http1::Builder::new();
     // Heads are timed by the watch, which costs nothing per request.
-    http.header_read_timeout(None).max_headers(MOST_HEADERS).max_buf_size(MOST_HEAD);
+    http.header_read_timeout(None).max_headers(MOST_FIELDS).max_buf_size(MOST_BUFFER);
     http
 }
 
@@ -92,11 +93,10 @@ pub(super) async fn converse(core: &Rc<Core>, stream: Stream, peer: Peer) {
     let entered = Entered::new(core);
     let Some((io, is_tls, is_h2)) = greet(core, stream, &entered.watch).await else { return };
     let caller = Caller::new(peer, is_tls, is_h2);
-    let socket = Socket::new(io, Rc::clone(&entered.watch));
     if is_h2 {
-        by_http2(core, socket, caller, &entered.watch).await;
+        by_http2(core, io, caller, &entered.watch).await;
     } else {
-        by_http1(core, socket, &caller, &entered.watch).await;
+        by_http1(core, io, &caller, &entered.watch).await;
     }
 }
 
@@ -122,7 +122,11 @@ async fn greet(core: &Core, stream: Stream, watch: &Rc<Watch>) -> Option<(Io, bo
     .await
 }
 
-async fn by_http1(core: &Rc<Core>, socket: Socket, caller: &Caller, watch: &Rc<Watch>) {
+async fn by_http1(core: &Rc<Core>, io: Io, caller: &Caller, watch: &Rc<Watch>) {
+    let counting = Rc::clone(core);
+    let on_refusal: OnRefusal =
+        Rc::new(move |_| counting.counters().unrouted.request(Verdict::Malformed));
+    let socket = TokioIo::new(Socket::new(io, Rc::clone(watch), on_refusal));
     let service = service_fn(|request| super::handle(core, caller, watch.begin(), request));
     let mut connection = core.http1.serve_connection(socket, service);
     let mut finishing = false;
@@ -139,7 +143,8 @@ async fn by_http1(core: &Rc<Core>, socket: Socket, caller: &Caller, watch: &Rc<W
     // Callers who leave in the middle or talk nonsense are nobody's fault here.
     if let (Some(Ok(())), Some(Tunnel { upstream, open })) = (ended, caller.tunnel.take()) {
         let parts = connection.into_parts();
-        let caller = parts.io.into_raw(parts.read_buf);
+        let (io, ahead) = parts.io.into_inner().into_raw(parts.read_buf);
+        let caller = Raw { io, ahead };
         if let Some(upstream) = upstream.await {
             tunnel::carry(caller, upstream).await;
         }
@@ -147,7 +152,7 @@ async fn by_http1(core: &Rc<Core>, socket: Socket, caller: &Caller, watch: &Rc<W
     }
 }
 
-async fn by_http2(core: &Rc<Core>, socket: Socket, caller: Caller, watch: &Rc<Watch>) {
+async fn by_http2(core: &Rc<Core>, io: Io, caller: Caller, watch: &Rc<Watch>) {
     let (core, caller) = (Rc::clone(core), Rc::new(caller));
     let (http, watching) = (core.http2.clone(), Rc::clone(watch));
     let service = service_fn(move |request| {
@@ -155,7 +160,7 @@ async fn by_http2(core: &Rc<Core>, socket: Socket, caller: Caller, watch: &Rc<Wa
         let busy = watching.begin();
         async move { super::handle(&core, &caller, busy, request).await }
     });
-    let mut connection = std::pin::pin!(http.serve_connection(socket, service));
+    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(io), service));
     let mut finishing = false;
     std::future::poll_fn(|cx| match told(watch, &mut finishing, cx) {
         Told::Close => Poll::Ready(()),

@@ -153,13 +153,14 @@ async fn through(
     let switched = outgoing.switched.take();
     drop(outgoing);
 
-    let now = since + done.elapsed;
+    let (now, watch) = (since + done.elapsed, Rc::clone(busy.watch()));
     let mut response = respond::reply(route, done, now, lent.is_some(), busy, &mut counted);
     passed.write(response.headers_mut());
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         match switched.filter(|_| upgrade.is_some()).and_then(lane::Taken::into_raw) {
             Some(raw) => {
                 let open: Box<dyn std::any::Any> = Box::new(route.lanes.stream());
+                watch.tunnel();
                 caller.tunnel.replace(Some(Tunnel { upstream: Box::pin(raw), open }));
             }
             None => *response.status_mut() = StatusCode::BAD_GATEWAY,

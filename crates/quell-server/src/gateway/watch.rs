@@ -6,12 +6,17 @@
 //! **How.** Each connection notes in a [`Watch`] what it waits for and since which tick. A sweep per core moves the
 //! tick on twice a second and wakes those connections whose time is up, which then end themselves. The same way
 //! they are told to finish when the process drains.
+//!
+//! A body that trickles is as bad as one that stands still. While somebody waits for a caller's body it has to come at
+//! 1 KiB/s or faster; it may fall five seconds behind that, and does not when nobody wants it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 use std::time::Duration;
+
+use super::gate::Phase;
 
 /// How long a tick is.
 pub(super) const TICK: Duration = Duration::from_millis(500);
@@ -20,6 +25,13 @@ const HEAD: u32 = ticks(10);
 const KEEP_ALIVE: u32 = ticks(60);
 const READ_IDLE: u32 = ticks(30);
 const WRITE_STALL: u32 = ticks(15);
+const HANDSHAKE: u32 = ticks(5);
+const LINGER: u32 = ticks(1);
+
+/// Bytes of a caller's body that are to come in a tick.
+const PACE: i32 = 512;
+/// How far it may fall behind: five seconds.
+const GRACE: i32 = 10 * PACE;
 
 /// Ticks in so many seconds, and one more: the first is never a whole one.
 pub(super) const fn ticks(seconds: u32) -> u32 {
@@ -41,29 +53,84 @@ pub(super) enum Told {
 #[derive(Debug)]
 pub(super) struct Watch {
     clock: Rc<Cell<u32>>,
-    /// Requests under way.
+    /// How many requests are under way.
     busy: Cell<u32>,
+    /// Whether the end of a reply may not have reached the socket.
+    unflushed: Cell<bool>,
+    /// Whether the bytes are no longer HTTP/1.
+    tunnel: Cell<bool>,
+    handshake_since: Cell<u32>,
+    linger_since: Cell<u32>,
     head_since: Cell<u32>,
     idle_since: Cell<u32>,
     read_since: Cell<u32>,
     write_since: Cell<u32>,
+    in_body: Cell<bool>,
+    wants_body: Cell<bool>,
+    /// How far the caller's body is before the slowest that is allowed.
+    ahead: Cell<i32>,
     told: Cell<Told>,
     waker: RefCell<Option<Waker>>,
 }
 
 impl Watch {
-    /// Bytes came in from the caller: between requests, they begin the next head.
-    pub(super) fn bytes_came(&self) {
-        if self.busy.get() == 0 && self.head_since.get() == 0 {
-            self.head_since.set(self.clock.get());
+    /// So many bytes came in from the caller, and now it stands here.
+    pub(super) fn came(&self, bytes: usize, phase: Phase) {
+        since(&self.head_since, phase == Phase::Head, &self.clock);
+        if phase != Phase::Body || !self.in_body.get() {
+            self.ahead.set(GRACE);
+        } else {
+            let bytes = i32::try_from(bytes).unwrap_or(GRACE);
+            self.ahead.set(self.ahead.get().saturating_add(bytes).min(GRACE));
         }
+        self.in_body.set(phase == Phase::Body);
     }
 
-    /// A request was read; nothing else begins until its reply's body is done, which drops the [`Busy`].
+    /// A request was read; it is under way until its reply's body is done, which drops the [`Busy`].
     pub(super) fn begin(self: &Rc<Self>) -> Busy {
         self.busy.set(self.busy.get() + 1);
-        self.head_since.set(0);
         Busy(Rc::clone(self))
+    }
+
+    /// Everything that was written has reached the socket. Tells whether that is news, and no request is under way.
+    pub(super) fn flushed(&self) -> bool {
+        self.busy.get() == 0 && self.unflushed.replace(false)
+    }
+
+    /// Whether no request is under way and nothing of a reply is left to write.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.busy.get() == 0 && !self.unflushed.get()
+    }
+
+    /// What comes from now on is not HTTP/1: a 101 is about to go out.
+    pub(super) fn tunnel(&self) {
+        self.tunnel.set(true);
+    }
+
+    pub(super) fn is_tunnel(&self) -> bool {
+        self.tunnel.get()
+    }
+
+    /// The TLS handshake has begun (or is done).
+    #[cfg_attr(not(test), expect(dead_code, reason = "for TLS, which callers cannot speak yet"))]
+    pub(super) fn handshaking(&self, is: bool) {
+        since(&self.handshake_since, is, &self.clock);
+    }
+
+    /// Our half is closed, and the caller is given a moment to close its own.
+    pub(super) fn lingering(&self) {
+        since(&self.linger_since, true, &self.clock);
+    }
+
+    /// Somebody waits for more of the caller's body (or got some).
+    pub(super) fn uploading(&self, waits: bool) {
+        self.wants_body.set(waits);
+        self.reading(waits);
+    }
+
+    /// Nobody wants the rest of the caller's body.
+    pub(super) fn body_dropped(&self) {
+        self.wants_body.set(false);
     }
 
     /// A body, of either way, has nothing to read (or has again).
@@ -82,7 +149,10 @@ impl Watch {
         if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             *waker = Some(cx.waker().clone());
         }
-        self.told.get()
+        match self.told.get() {
+            Told::Finish if self.head_since.get() != 0 => Told::Nothing, // a request is on its way
+            told => told,
+        }
     }
 
     fn tell(&self, told: Told) {
@@ -94,12 +164,23 @@ impl Watch {
         }
     }
 
+    /// A tick has passed in which somebody may have waited for the caller's body.
+    fn fall_behind(&self) {
+        if self.in_body.get() && self.wants_body.get() {
+            self.ahead.set(self.ahead.get() - PACE);
+        }
+    }
+
     fn is_late(&self, now: u32) -> bool {
+        let idle = self.busy.get() == 0;
         let late = |since: &Cell<u32>, limit| since.get() != 0 && now - since.get() >= limit;
         late(&self.read_since, READ_IDLE)
             || late(&self.write_since, WRITE_STALL)
-            || late(&self.head_since, HEAD)
-            || (self.busy.get() == 0 && late(&self.idle_since, KEEP_ALIVE))
+            || late(&self.handshake_since, HANDSHAKE)
+            || late(&self.linger_since, LINGER)
+            || self.ahead.get() < 0
+            || (idle && late(&self.head_since, HEAD))
+            || (idle && late(&self.idle_since, KEEP_ALIVE))
     }
 }
 
@@ -123,9 +204,17 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.busy.set(self.0.busy.get() - 1);
-        self.0.read_since.set(0);
-        self.0.idle_since.set(self.0.clock.get());
+        let watch = &self.0;
+        watch.unflushed.set(true);
+        watch.busy.set(watch.busy.get() - 1);
+        if watch.busy.get() == 0 {
+            let now = watch.clock.get();
+            watch.read_since.set(0);
+            watch.idle_since.set(now);
+            if watch.head_since.get() != 0 {
+                watch.head_since.set(now); // the next head was begun before its turn
+            }
+        }
     }
 }
 
@@ -150,10 +239,17 @@ impl Watches {
         let watch = Rc::new(Watch {
             clock: Rc::clone(&self.clock),
             busy: Cell::new(0),
+            unflushed: Cell::new(false),
+            tunnel: Cell::new(false),
+            handshake_since: Cell::new(0),
+            linger_since: Cell::new(0),
             head_since: Cell::new(0),
-            idle_since: Cell::new(self.now()),
+            idle_since: Cell::new(self.clock.get()),
             read_since: Cell::new(0),
             write_since: Cell::new(0),
+            in_body: Cell::new(false),
+            wants_body: Cell::new(false),
+            ahead: Cell::new(GRACE),
             told: Cell::new(Told::Nothing),
             waker: RefCell::new(None),
         });
@@ -169,12 +265,7 @@ impl Watches {
         self.all.borrow().len()
     }
 
-    /// The present tick.
-    pub(super) fn now(&self) -> u32 {
-        self.clock.get()
-    }
-
-    /// The same for whoever asks often.
+    /// The present tick, for whoever asks often.
     pub(super) fn clock(&self) -> Rc<Cell<u32>> {
         Rc::clone(&self.clock)
     }
@@ -183,8 +274,11 @@ impl Watches {
     pub(super) fn tick(&self) {
         let now = self.clock.get() + 1;
         self.clock.set(now);
-        for watch in self.all.borrow().values().filter(|watch| watch.is_late(now)) {
-            watch.tell(Told::Close);
+        for watch in self.all.borrow().values() {
+            watch.fall_behind();
+            if watch.is_late(now) {
+                watch.tell(Told::Close);
+            }
         }
     }
 
@@ -195,59 +289,5 @@ impl Watches {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn after(seconds: u32, prepare: impl FnOnce(&Rc<Watch>) -> Option<Busy>) -> Told {
-        let watches = Watches::default();
-        let (_, watch) = watches.enter();
-        let _busy = prepare(&watch);
-        (0..seconds * 2 + 1).for_each(|_| watches.tick());
-        watch.told.get()
-    }
-
-    #[test]
-    fn an_idle_connection_is_kept_for_a_minute_and_a_head_for_ten_seconds() {
-        assert_eq!(after(59, |_| None), Told::Nothing);
-        assert_eq!(after(60, |_| None), Told::Close);
-        let head = |watch: &Rc<Watch>| {
-            watch.bytes_came();
-            None
-        };
-        assert_eq!(after(9, head), Told::Nothing);
-        assert_eq!(after(10, head), Told::Close);
-    }
-
-    #[test]
-    fn a_busy_connection_is_closed_only_when_a_body_stands_still() {
-        assert_eq!(after(3_600, |watch| Some(watch.begin())), Told::Nothing);
-        let reading = |watch: &Rc<Watch>| {
-            watch.reading(true);
-            Some(watch.begin())
-        };
-        assert_eq!(after(29, reading), Told::Nothing);
-        assert_eq!(after(30, reading), Told::Close);
-        let stalled = |watch: &Rc<Watch>| {
-            watch.writing(true);
-            Some(watch.begin())
-        };
-        assert_eq!(after(15, stalled), Told::Close);
-        let again = |watch: &Rc<Watch>| {
-            watch.writing(true);
-            watch.writing(false);
-            Some(watch.begin())
-        };
-        assert_eq!(after(15, again), Told::Nothing);
-    }
-
-    #[test]
-    fn close_is_the_last_word() {
-        let watches = Watches::default();
-        let (id, watch) = watches.enter();
-        watches.tell(Told::Close);
-        watches.tell(Told::Finish);
-        assert_eq!(watch.told.get(), Told::Close);
-        watches.leave(id);
-        assert_eq!(watches.len(), 0);
-    }
-}
+#[path = "watch_tests.rs"]
+mod tests;

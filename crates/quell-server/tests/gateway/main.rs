@@ -1,8 +1,10 @@
 //! The gateway over real sockets. One program, so that it is linked once.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // the helpers are tests too
 
+mod corpora;
 #[path = "../../src/gateway/kit.rs"]
 mod files;
+mod gate;
 mod kit;
 mod life;
 mod proxy;

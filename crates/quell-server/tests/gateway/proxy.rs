@@ -221,23 +221,6 @@ async fn head_has_the_length_and_no_body() {
     assert_eq!((reply.header("content-length"), reply.body.len()), (Some("5"), 0));
 }
 
-/// What hyper repairs before we see it is framed anew: the bytes after the chunks are no second request.
-#[tokio::test]
-async fn length_and_chunks_at_once_reach_the_upstream_as_one_request_in_chunks() {
-    let upstream = Fake::start(|_, _| answer(200, "ok")).await;
-    let gateway = gateway(upstream.addr);
-    let mut caller = TcpStream::connect(gateway.addr()).await.unwrap();
-    let smuggler = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n\
-        3\r\nabc\r\n0\r\n\r\n";
-    caller.write_all(smuggler.as_bytes()).await.unwrap();
-    assert!(read_until(&mut caller, "ok").await.starts_with("HTTP/1.1 200"));
-    let seen = upstream.seen();
-    assert_eq!(seen.len(), 1);
-    assert_eq!(seen[0].body, "abc");
-    assert_eq!(seen[0].header("content-length"), None);
-    assert_eq!(seen[0].header("transfer-encoding"), Some("chunked"));
-}
-
 /// The client below assumes that a GET has no body unless it is told.
 #[tokio::test]
 async fn the_body_of_a_get_passes_whole_in_chunks_too() {
