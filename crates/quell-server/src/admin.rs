@@ -26,6 +26,7 @@ use tokio::time::{interval, sleep};
 
 use crate::gateway::log;
 use crate::gateway::per_core::Gateway;
+use crate::gateway::reload::keep_watch;
 use crate::gateway::start::Phase;
 
 /// Connections at a time.
@@ -88,6 +89,7 @@ async fn run(
     };
     tokio::select! {
         () = accept => {}
+        () = keep_watch(Arc::clone(&gateway)) => {}
         () = report => {}
         _ = phases.wait_for(|phase| *phase == Phase::Stopping) => {}
     }

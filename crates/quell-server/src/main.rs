@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use quell::config::{HostField, Listen};
 use quell_server::check;
 use quell_server::demo::show;
-use quell_server::gateway::{self, Config, Target};
+use quell_server::gateway::{self, Config, Notify, Target};
 use quell_server::{key, schema, sim};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -102,20 +102,49 @@ fn serve(args: GatewayArgs) -> anyhow::Result<()> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // Before anything is served, so that no signal finds us without an answer.
-    let (mut term, mut int) = {
+    let (mut term, mut int, mut hup) = {
         let _in_runtime = runtime.enter();
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+        let heard = |kind| signal(kind);
+        (
+            heard(SignalKind::terminate())?,
+            heard(SignalKind::interrupt())?,
+            heard(SignalKind::hangup())?,
+        )
     };
+    let manager = Notify::from_env().context("NOTIFY_SOCKET")?;
     let gateway = gateway::start(config).context("the gateway cannot start")?;
     eprintln!("{}", gateway.describe());
+    manager.ready("serving");
+    let alive = async || match manager.watchdog() {
+        Some(every) => loop {
+            tokio::time::sleep(every).await;
+            manager.alive();
+        },
+        None => std::future::pending().await,
+    };
     let mut asked_to_end = async || {
         tokio::select! {
             _ = term.recv() => {}
             _ = int.recv() => {}
         }
     };
-    runtime.block_on(asked_to_end());
+    runtime.block_on(async {
+        let mut ending = std::pin::pin!(asked_to_end());
+        let mut alive = std::pin::pin!(alive());
+        loop {
+            tokio::select! {
+                () = &mut ending => break,
+                () = &mut alive => {}
+                _ = hup.recv() => {
+                    manager.reloading();
+                    let _ = gateway.reload(); // which says what came of it
+                    manager.ready("serving");
+                }
+            }
+        }
+    });
     eprintln!("quell: draining");
+    manager.stopping("draining");
     let (done, drained) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         gateway.drain();

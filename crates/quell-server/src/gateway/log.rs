@@ -49,6 +49,13 @@ impl Log {
         }
     }
 
+    /// Writes one line, if lines are written at all.
+    pub(crate) fn say(&self, text: fmt::Arguments<'_>) {
+        if self.on {
+            line(text);
+        }
+    }
+
     /// An attempt got no reply.
     pub(crate) fn failed(&self, why: &dyn fmt::Display) {
         if self.failed.fetch_add(1, Ordering::Relaxed) == 0 {

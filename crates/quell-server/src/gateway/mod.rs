@@ -42,9 +42,10 @@ mod kit;
 mod lane;
 mod listen;
 pub(crate) mod log;
-pub(crate) mod notify;
+mod notify;
 pub(crate) mod per_core;
 pub(crate) mod plan;
+pub(crate) mod reload;
 mod resolve;
 mod respond;
 pub(crate) mod route;
@@ -67,6 +68,8 @@ use quell::http::headers::{credit, deadline};
 use quell::run::drive;
 
 pub use config::{Config, HostField, InvalidTarget, Target};
+pub use notify::Notify;
+pub use reload::NotTaken;
 pub use start::{Error, Running, start};
 pub use tls::TlsError;
 

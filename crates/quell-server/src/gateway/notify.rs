@@ -22,14 +22,14 @@ use sd_notify::NotifyState;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Notify {
+pub struct Notify {
     socket: Option<UnixDatagram>,
     watchdog: Option<Duration>,
 }
 
 impl Notify {
     /// As the environment of this process says.
-    pub(crate) fn from_env() -> io::Result<Self> {
+    pub fn from_env() -> io::Result<Self> {
         let mut usec = 0;
         let watched = sd_notify::watchdog_enabled(false, &mut usec);
         let watchdog = (watched && usec > 0).then(|| Duration::from_micros(usec));
@@ -54,29 +54,29 @@ impl Notify {
     }
 
     /// It accepts, or a reload has ended; `status` is shown by `systemctl status`.
-    pub(crate) fn ready(&self, status: &str) {
+    pub fn ready(&self, status: &str) {
         self.tell(&[NotifyState::Ready, NotifyState::Status(&line(status))]);
     }
 
     /// A reload begins: [`ready`](Self::ready) ends it, whether or not it changed anything.
-    pub(crate) fn reloading(&self) {
+    pub fn reloading(&self) {
         if let Ok(now) = NotifyState::monotonic_usec_now() {
             self.tell(&[NotifyState::Reloading, now]);
         }
     }
 
     /// It drains.
-    pub(crate) fn stopping(&self, status: &str) {
+    pub fn stopping(&self, status: &str) {
         self.tell(&[NotifyState::Stopping, NotifyState::Status(&line(status))]);
     }
 
     /// It moves.
-    pub(crate) fn alive(&self) {
+    pub fn alive(&self) {
         self.tell(&[NotifyState::Watchdog]);
     }
 
     /// How often [`alive`](Self::alive) is to be said: half of what is granted. `None` if nobody listens for it.
-    pub(crate) fn watchdog(&self) -> Option<Duration> {
+    pub fn watchdog(&self) -> Option<Duration> {
         self.socket.as_ref().and(self.watchdog).map(|granted| granted / 2)
     }
 

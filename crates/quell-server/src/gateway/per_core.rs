@@ -23,6 +23,7 @@ use super::lane::Lanes;
 use super::listen::{Bound, Listener, Peer, Stream};
 use super::log::Log;
 use super::plan::Plan;
+use super::reload::Source;
 use super::route::Route;
 use super::start::Phase;
 use super::tls;
@@ -47,6 +48,7 @@ pub(crate) struct Gateway {
     pub(crate) cores: Vec<CoreCounters>,
     pub(crate) log: Arc<Log>,
     pub(super) tls: Option<tls::Server>,
+    pub(crate) source: Source,
 }
 
 impl Gateway {

@@ -20,6 +20,7 @@ use super::listen::{self, Bound};
 use super::log::Log;
 use super::per_core::{Core, Gateway};
 use super::plan::Plan;
+use super::reload::{NotTaken, Source};
 use super::tenants;
 use super::tls::{self, TlsError};
 use crate::admin;
@@ -91,7 +92,7 @@ pub struct Running {
 
 /// Starts a gateway on threads of its own.
 pub fn start(config: Config) -> Result<Running, Error> {
-    let Config { file, path: _, cores, log } = config;
+    let Config { file, path, cores, log } = config;
     let written = file.gateway.clone();
     if !written.admin.ip().is_loopback() {
         return Err(Error::AdminNotLocal(written.admin));
@@ -101,6 +102,11 @@ pub fn start(config: Config) -> Result<Running, Error> {
     let plan = Plan::new(file, None, cores, &log)?;
     let server = |tls: &ServerTls| tls::Server::new(&tls.cert, &tls.key, tls.client_ca.as_deref());
     let tls = written.tls.as_ref().map(server).transpose()?;
+    let clients = plan.backends.values().filter_map(|backend| backend.tls.as_ref());
+    let warnings = clients.filter_map(|tls| tls.live.warning());
+    for warning in warnings.chain(tls.as_ref().and_then(|tls| tls.live.warning())) {
+        log.say(format_args!("{warning}"));
+    }
     let unable = |what, addr: &dyn ToString| {
         let addr = addr.to_string();
         move |error| Error::Listen { what, addr, error }
@@ -120,6 +126,7 @@ pub fn start(config: Config) -> Result<Running, Error> {
         cores: (0..cores).map(|_| CoreCounters::default()).collect(),
         log,
         tls,
+        source: Source::new(path),
     });
     let (phase, phases) = watch::channel(Phase::Serving);
     let mut running =
@@ -148,6 +155,12 @@ impl Running {
     /// What is in force, for people to read when it starts.
     pub fn describe(&self) -> String {
         super::log::describe(&self.listen, self.admin_addr, &self.gateway)
+    }
+
+    /// Reads the file and the certificates again; a file with anything wrong in it changes nothing. Answers with what
+    /// changed.
+    pub fn reload(&self) -> Result<Vec<String>, NotTaken> {
+        self.gateway.reload()
     }
 
     /// Takes no more callers, answers those who are here, and ends; returns when that is done.

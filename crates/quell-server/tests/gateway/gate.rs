@@ -181,7 +181,7 @@ async fn a_body_that_breaks_the_rules_later_ends_there() {
     caller.write_all(b"0\n\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     assert_eq!(read_some(&mut upstream).await, "", "no end of the body, and no second request");
     let text = rest(&mut caller).await;
-    assert!(text.starts_with("HTTP/1.1 400") && text.contains("\"code\":\"body\""), "{text}");
+    assert!(text.starts_with("HTTP/1.1 400") && text.contains("\"code\":\"BODY\""), "{text}");
     assert_eq!(text.matches("HTTP/1.1").count(), 1, "{text}");
     assert_eq!(malformed(&gateway).await, 0, "it was counted as the request that it was");
 }
@@ -215,7 +215,7 @@ async fn a_body_that_trickles_ends_its_connection() {
     let upstream = Fake::start(|_, _| answer(200, "ok")).await;
     // Longer than it takes, so that it is the caller who is too slow and not the attempt.
     let gateway = gateway_with(upstream.addr, |config| {
-        config.policy.per_try_timeout = Some(ms(14_000));
+        config.policy().per_try_timeout = Some(ms(14_000));
     });
     let mut caller = TcpStream::connect(gateway.addr()).await.unwrap();
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n";
