@@ -195,7 +195,7 @@ async fn a_refused_caller_who_goes_on_sending_still_gets_the_reply() {
     let shed =
         "POST / HTTP/1.1\r\nHost: a\r\nquell-deadline-ms: 0\r\nContent-Length: 49152\r\n\r\n";
     let bad = "POST / HTTP/1.1\r\nHost : a\r\nContent-Length: 49152\r\n\r\n";
-    for (head, code) in [(shed, "deadline"), (bad, "field")] {
+    for (head, code) in [(shed, "DEADLINE"), (bad, "field")] {
         let mut caller = TcpStream::connect(gateway.addr()).await.unwrap();
         caller.write_all(head.as_bytes()).await.unwrap();
         let mut text = read_some(&mut caller).await;
