@@ -29,16 +29,12 @@ const LARGEST: u64 = 1 << 53;
 /// assert!(schema.contains("\"per_try_timeout\""));
 /// ```
 pub fn schema() -> String {
-    let record = record();
-    let Json::Object(mut members) = record.object("") else { return String::new() };
-    let Json::Object(mut head) = Json::object([
-        ("$schema", Json::text("https://json-schema.org/draft/2020-12/schema")),
-        ("title", Json::text("quell.toml")),
-    ]) else {
-        return String::new();
-    };
-    head.append(&mut members);
-    format!("{}\n", Json::Object(head))
+    let mut members = vec![
+        ("$schema".to_owned(), Json::text("https://json-schema.org/draft/2020-12/schema")),
+        ("title".to_owned(), Json::text("quell.toml")),
+    ];
+    members.extend(record().members(""));
+    format!("{}\n", Json::Object(members))
 }
 
 /// All that is ever asked for.
@@ -142,10 +138,14 @@ impl Record {
 
     /// The schema of a table.
     fn object(&self, place: &str) -> Json {
+        Json::Object(self.members(place))
+    }
+
+    fn members(&self, place: &str) -> Vec<(String, Json)> {
         let kind = ("type".to_owned(), Json::text("object"));
         let table = match self.tables.get(place) {
             Some(table) if !table.free => table,
-            _ => return Json::Object(vec![kind]),
+            _ => return vec![kind],
         };
         let property = |(name, setting): &(&'static str, Setting)| {
             let below =
@@ -160,7 +160,7 @@ impl Record {
             members.push(("required".to_owned(), Json::texts(needed)));
         }
         members.push(("additionalProperties".to_owned(), Json::Bool(false)));
-        Json::Object(members)
+        members
     }
 
     fn any(&self, place: &str, shapes: &BTreeSet<Shape>) -> Json {
