@@ -2,7 +2,7 @@
 
 use std::future::{Ready, ready};
 
-use ::http::{HeaderValue, Request, Response, request};
+use ::http::{Request, Response, request};
 use http_body::Body as HttpBody;
 use quell_core::{
     Outcome, Time,
@@ -15,7 +15,7 @@ use crate::{
     context::Context,
     http::{
         IDEMPOTENCY_KEY, Pool, Replay,
-        grpc::{self, Code, Codes, PREVIOUS, TIMEOUT, timeout},
+        grpc::{self, Code, Codes},
         hop, is_repeatable,
     },
     run::Try,
@@ -67,13 +67,8 @@ impl Outbound<Request<::tonic::body::Body>> for Grpc {
         if self.stamps {
             hop::stamp(&mut parts.headers, attempt);
         }
-        match attempt.number {
-            ..=1 => drop(parts.headers.remove(PREVIOUS)),
-            number => drop(parts.headers.insert(PREVIOUS, HeaderValue::from(number - 1))),
-        }
-        if let Some(by) = source.by {
-            parts.headers.insert(TIMEOUT, timeout(by.since(attempt.started)));
-        }
+        let left = source.by.map(|by| by.since(attempt.started));
+        grpc::stamp(&mut parts.headers, attempt.number, left);
         Some(Request::from_parts(parts, ::tonic::body::Body::new(source.body.open())))
     }
 

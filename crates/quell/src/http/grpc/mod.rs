@@ -7,7 +7,7 @@
 //! **How.** [`peek`] looks at a reply's first frame. If it is the trailers, the call failed before it said anything and can be
 //! made again; once there is a message the reply is a success, and nothing is repeated any more. So is a stream that has
 //! nothing to say for a tenth of a second. [`Codes::classify`] judges what was seen, and the [`Peeked`] body gives that
-//! frame and then the rest. [`timeout`] writes what is left of the caller's time, and [`refusal`] is a reply of our own.
+//! frame and then the rest. [`stamp`] writes what an attempt carries, and [`refusal`] is a reply of our own.
 //!
 //! A stream that fails after its first message has been judged by then: its trailers reach the caller as they are, and
 //! neither the breaker nor the budget learns of them.
@@ -49,7 +49,9 @@ mod peeked;
 mod refusal;
 mod timeout;
 
-use http::{HeaderMap, HeaderName, header::CONTENT_TYPE};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, header::CONTENT_TYPE};
 
 pub use code::Code;
 pub use codes::Codes;
@@ -87,4 +89,29 @@ pub fn is_grpc(headers: &HeaderMap) -> bool {
     let Some(told) = headers.get(CONTENT_TYPE) else { return false };
     let Some((start, rest)) = told.as_bytes().split_at_checked(GRPC.len()) else { return false };
     start.eq_ignore_ascii_case(GRPC) && matches!(rest.first(), None | Some(b'+' | b';' | b' '))
+}
+
+/// Writes what an attempt carries beside [what every one does](super::headers::stamp), in place of what an earlier one
+/// carried: how many came before it, and what is left of the caller's own time, if it named one.
+///
+/// ```
+/// use std::time::Duration;
+/// use http::HeaderMap;
+/// use quell::http::grpc;
+///
+/// let mut headers = HeaderMap::new();
+/// grpc::stamp(&mut headers, 3, Some(Duration::from_secs(1)));
+/// assert_eq!(headers["grpc-previous-rpc-attempts"], "2");
+/// assert_eq!(headers["grpc-timeout"], "1000000u");
+/// grpc::stamp(&mut headers, 1, None);
+/// assert!(!headers.contains_key("grpc-previous-rpc-attempts"));
+/// ```
+pub fn stamp(headers: &mut HeaderMap, attempt: u32, left: Option<Duration>) {
+    match attempt {
+        ..=1 => drop(headers.remove(PREVIOUS)),
+        number => drop(headers.insert(PREVIOUS, HeaderValue::from(number - 1))),
+    }
+    if let Some(left) = left {
+        headers.insert(TIMEOUT, timeout(left));
+    }
 }

@@ -48,6 +48,14 @@ impl<B: Body> Peeked<B> {
         Self { rest: None, ..self }
     }
 
+    /// Itself, or how it broke off before its first frame.
+    pub fn unbroken(mut self) -> Result<Self, B::Error> {
+        match self.first.take() {
+            Some(Err(error)) => Err(error),
+            first => Ok(Self { first, ..self }),
+        }
+    }
+
     /// The trailers, if there is nothing before them.
     pub fn trailers(&self) -> Option<&HeaderMap> {
         self.first.as_ref()?.as_ref().ok()?.trailers_ref()
