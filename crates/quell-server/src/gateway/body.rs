@@ -176,12 +176,13 @@ impl HttpBody for FromUpstream {
 #[derive(Debug)]
 pub(super) struct Body {
     body: ReplyBody<FromUpstream>,
+    is_own: bool,
     busy: Busy,
 }
 
 impl Body {
     pub(super) fn new(body: ReplyBody<FromUpstream>, busy: Busy) -> Self {
-        Self { body, busy }
+        Self { body, is_own: false, busy }
     }
 
     /// Lets go of the body, and says that the request is still under way.
@@ -191,7 +192,12 @@ impl Body {
 
     /// One of our own.
     pub(super) fn own(bytes: Bytes, busy: Busy) -> Self {
-        Self::new(ReplyBody::own(bytes), busy)
+        Self { body: ReplyBody::own(bytes), is_own: true, busy }
+    }
+
+    /// Whether it is.
+    pub(super) fn is_own(&self) -> bool {
+        self.is_own
     }
 }
 

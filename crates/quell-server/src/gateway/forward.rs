@@ -17,6 +17,7 @@ use http::header::UPGRADE;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
+use quell::Clock;
 use quell::core::credit::{Retries, Sends};
 use quell::core::{Delivery, Failure, Fault, Outcome, Time};
 use quell::http::headers::{self as contract, Told, stamp};
@@ -27,6 +28,7 @@ use tokio::select;
 
 use super::body::{FromCaller, FromUpstream, Minder};
 use super::counters::{Came, Counters};
+use super::grpc::{self, Grpc};
 use super::headers;
 use super::lane::{Lane, Taken};
 use super::per_core::{Core, LocalRoute};
@@ -60,6 +62,7 @@ pub(super) struct Outgoing<'a> {
     route: &'a LocalRoute,
     busy: &'a Busy,
     is_stream: bool,
+    grpc: Option<Grpc>,
     /// Whether the caller asks to switch protocols.
     upgrades: bool,
     parts: RefCell<Option<Parts>>,
@@ -71,12 +74,14 @@ pub(super) struct Outgoing<'a> {
     pub(super) switched: Cell<Option<Taken>>,
 }
 
-/// Where a request came from.
+/// Where a request came from, and what it speaks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct From<'a> {
     pub(super) busy: &'a Busy,
     /// Whether it is one of many on its connection.
     pub(super) is_stream: bool,
+    /// If it is gRPC's.
+    pub(super) grpc: Option<Grpc>,
 }
 
 /// Sends an [`Outgoing`] request.
@@ -107,7 +112,7 @@ impl<'a> Outgoing<'a> {
         parts: Parts,
         body: Incoming,
     ) -> Self {
-        let From { busy, is_stream } = from;
+        let From { busy, is_stream, grpc } = from;
         let repeatable = route.unsafe_methods.repeats(&parts.method, &parts.headers);
         let body = FromCaller::new(body, Minder::of(busy, is_stream));
         Self {
@@ -115,6 +120,7 @@ impl<'a> Outgoing<'a> {
             route,
             busy,
             is_stream,
+            grpc,
             upgrades: parts.headers.contains_key(UPGRADE),
             parts: RefCell::new(Some(parts)),
             body: Replay::new(body, Pool::global(), repeatable),
@@ -160,7 +166,7 @@ impl<'a> Outgoing<'a> {
         headers::fit(&mut request, lane, conn.is_h2());
         self.mark_sent(attempt.number, true);
         match conn.send(request).await {
-            Ok(response) => self.reply(response, conn),
+            Ok(response) => self.reply(response, conn).await,
             Err(mut error) => match error.take_message() {
                 None if self.body.has_failed() => Err(Failed::Caller),
                 None => Err(failed(error.into_error())),
@@ -189,14 +195,21 @@ impl<'a> Outgoing<'a> {
             &mut parts.headers,
             contract::Outgoing { attempt: attempt.number, left, credit: attempt.credit },
         );
+        if let Some(grpc) = self.grpc {
+            grpc.stamp(&mut parts.headers, attempt.number, self.clock().now());
+        }
         Some(Request::from_parts(parts, self.body.open()))
     }
 
     fn left(&self, attempt: Try) -> Duration {
-        attempt.timeout_at.since(self.route.backend.upstream.clock().now())
+        attempt.timeout_at.since(self.clock().now())
     }
 
-    fn reply(&self, mut response: Response<Incoming>, conn: Taken) -> Result<Reply, Failed> {
+    fn clock(&self) -> &Clock {
+        self.route.backend.upstream.clock()
+    }
+
+    async fn reply(&self, mut response: Response<Incoming>, conn: Taken) -> Result<Reply, Failed> {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             if !self.upgrades {
                 return Err(Failed::Broken("it switched protocols and nobody asked it to".into()));
@@ -208,7 +221,12 @@ impl<'a> Outgoing<'a> {
         headers::back(response.headers_mut());
         let minder = Minder::of(self.busy, self.is_stream);
         let open = self.route.lanes.stream();
-        Ok(response.map(|body| ReplyBody::passing(FromUpstream::new(body, conn, open, minder))))
+        let response = response.map(|body| FromUpstream::new(body, conn, open, minder));
+        match self.grpc {
+            None => Ok(response.map(ReplyBody::passing)),
+            // Boxed, or every request's future would have room for it.
+            Some(grpc) => Box::pin(grpc.judge(response, self.clock())).await,
+        }
     }
 
     async fn keep(
@@ -227,7 +245,7 @@ impl<'a> Outgoing<'a> {
                 Ok(whole) => return Ok(Ok(Response::from_parts(parts, whole))),
                 Err(long) => return Err(Ok(Response::from_parts(parts, long))),
             },
-            () = self.route.backend.upstream.clock().sleep_until(by) => {}
+            () = self.clock().sleep_until(by) => {}
         }
         Err(Ok(Response::from_parts(parts, keep.give_up())))
     }
@@ -268,6 +286,10 @@ impl<'a> Sender for Forward<'a> {
     }
 
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {
+        let grpc = self.outgoing.grpc.and(reply.as_ref().ok()).and_then(grpc::outcome);
+        if let Some(outcome) = grpc {
+            return outcome;
+        }
         match reply {
             Ok(reply) if reply.status().as_u16() < 300 => Outcome::Success, // needs no date
             Ok(reply) => {

@@ -13,7 +13,7 @@
 //! 5. `forward`: [`quell::run::drive`] admits, queues or refuses, has attempts sent over the `lane`s, judges them at
 //!    the response head, keeps a failed reply and sleeps, and sends again while the policies allow it. The request's
 //!    body is copied on its way.
-//! 6. `respond`: the last reply's status and body as they are, or a refusal of our own.
+//! 6. `respond`: the last reply's status and body as they are, or a refusal of our own; `grpc` says it in gRPC's words.
 //!
 //! A caller who leaves drops the future of its request, and with it the guard (what was sent becomes a ghost) and the
 //! upstream connection or stream, which is closed or reset at once.
@@ -35,6 +35,7 @@ mod conversation;
 pub(crate) mod counters;
 mod forward;
 mod gate;
+mod grpc;
 mod headers;
 mod io;
 #[cfg(test)]
@@ -77,6 +78,7 @@ use body::Body;
 use conversation::{Caller, Tunnel};
 use counters::{Pending, Verdict};
 use forward::{Forward, From, Outgoing};
+use grpc::Grpc;
 use headers::Facts;
 use per_core::{Core, Driven, LocalRoute};
 use watch::Busy;
@@ -89,7 +91,9 @@ async fn handle(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     let driven = core.driven();
-    let mut response = match (gate::check(&request), driven.route(&request)) {
+    let route = driven.route(&request);
+    let is_grpc = grpc::is_spoken(route.map(|route| &***route), request.headers());
+    let mut response = match (gate::check(&request), route) {
         (Err(malformed), _) => {
             core.counters().unrouted.request(Verdict::Malformed);
             respond::malformed(malformed, busy)
@@ -99,8 +103,13 @@ async fn handle(
             core.counters().unrouted.request(Verdict::Refused);
             respond::refused(Reason::NoRoute, None, busy)
         }
-        (Ok(()), Some(route)) => through(core, &driven, route, caller, busy, request).await,
+        (Ok(()), Some(route)) => {
+            through(core, &driven, route, caller, busy, is_grpc, request).await
+        }
     };
+    if is_grpc {
+        response = grpc::in_trailers(response);
+    }
     if core.is_draining() && !caller.is_h2 {
         respond::farewell(&mut response);
     }
@@ -114,6 +123,7 @@ async fn through(
     route: &Rc<LocalRoute>,
     caller: &Caller,
     busy: Busy,
+    is_grpc: bool,
     request: Request<Incoming>,
 ) -> Response<Body> {
     let upstream = &route.backend.upstream;
@@ -138,8 +148,9 @@ async fn through(
     let mut guard = upstream.begin(&route.policy);
     let call = guard.call();
     call.set_since(since);
-    if let Some(told) = told {
-        call.set_deadline(since + told);
+    let by = told.map(|told| since + told);
+    if let Some(by) = by {
+        call.set_deadline(by);
     }
     let received = lent.map(|lent| match is_trusted {
         true => Received::trusted(lent),
@@ -150,7 +161,8 @@ async fn through(
     if let Some(child) = passed.child {
         call.set_child(child);
     }
-    let from = From { busy: &busy, is_stream: caller.is_h2 };
+    let grpc = is_grpc.then(|| Grpc::new(route, &parts.headers, by));
+    let from = From { busy: &busy, is_stream: caller.is_h2, grpc };
     let outgoing = Outgoing::new(core, route, from, parts, body);
     let done = drive(guard, Forward::new(&outgoing)).await;
     let switched = outgoing.switched.take();

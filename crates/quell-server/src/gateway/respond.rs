@@ -15,6 +15,7 @@ use super::body::Body;
 use super::counters::{Pending, Verdict};
 use super::forward::{Failed, Reply};
 use super::gate::Malformed;
+use super::grpc;
 use super::route::Route;
 use super::watch::Busy;
 
@@ -44,7 +45,7 @@ pub(super) fn reply(
         End::Reply(Ok(reply)) | End::Kept(Ok(reply)) => {
             let verdict = match reason {
                 None => Verdict::Success,
-                Some(_) if reply.status().is_client_error() => Verdict::Rejected,
+                Some(_) if grpc::status(&reply).is_client_error() => Verdict::Rejected,
                 Some(_) => Verdict::Failed,
             };
             (verdict, reply.map(|body| Body::new(body, busy)), false)

@@ -5,6 +5,7 @@ mod corpora;
 #[path = "../../src/gateway/kit.rs"]
 mod files;
 mod gate;
+mod grpc;
 mod kit;
 mod life;
 mod proxy;

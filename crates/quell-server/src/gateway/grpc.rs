@@ -1,0 +1,133 @@
+//! gRPC: what differs about calls whose status comes after their reply.
+//!
+//! **Why.** A gRPC reply is an HTTP 200 whatever became of the call, and its callers look for a status where HTTP has none.
+//! Judged by its head, every failure would be a success; refused with a 503, a caller would only learn that something in
+//! between does not speak its language.
+//!
+//! **How.** A call is gRPC's by its content type or by its route. Its replies are looked at up to the first message, the
+//! trailers or a tenth of a second, and carry what that came to; its attempts say how many came before and what is left of
+//! the caller's time; and refusals of ours become trailers at the very end, whoever made them. Everything else, trailers too,
+//! passes as in any other call. A static `fallback` is HTTP and stays it.
+
+use http::header::{CONTENT_LENGTH, HeaderMap};
+use http::{Response, StatusCode};
+use quell::Clock;
+use quell::config::RouteProtocol;
+use quell::core::{Failure, Outcome, Reason, Time};
+use quell::http::Word;
+use quell::http::grpc::{self, Code, Codes};
+use quell::http::headers::STOP;
+
+use super::body::{Body, FromUpstream};
+use super::forward::{Failed, Reply};
+use super::route::Route;
+
+/// What is known of a gRPC call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Grpc {
+    /// When its caller will have gone, if it said so in gRPC's own way: only then those below are told.
+    by: Option<Time>,
+    /// Which codes are worth another attempt.
+    codes: Codes,
+}
+
+/// What a reply came to, as far as it was looked at.
+#[derive(Debug, Clone, Copy)]
+struct Judged(Outcome);
+
+/// Whether a request is gRPC's.
+pub(super) fn is_spoken(route: Option<&Route>, headers: &HeaderMap) -> bool {
+    route.is_some_and(|route| route.written.protocol == RouteProtocol::Grpc)
+        || grpc::is_grpc(headers)
+}
+
+impl Grpc {
+    /// A call whose caller will have gone by then. Where a policy does not retry a 503 or a 429, it does not retry the code
+    /// that means the same; the other codes are nobody's to retry who does not know what the method does.
+    pub(super) fn new(route: &Route, headers: &HeaderMap, by: Option<Time>) -> Self {
+        let usual = [Code::UNAVAILABLE, Code::RESOURCE_EXHAUSTED].into_iter();
+        let codes = usual.filter(|code| route.statuses.contains(code.like().as_u16()));
+        let by = by.filter(|_| headers.contains_key(grpc::TIMEOUT));
+        Self { by, codes: Codes::of(codes) }
+    }
+
+    /// Writes what an attempt carries beside what every one does.
+    pub(super) fn stamp(self, headers: &mut HeaderMap, attempt: u32, now: Time) {
+        grpc::stamp(headers, attempt, self.by.map(|by| by.since(now)));
+    }
+
+    /// A reply with what it came to. One that breaks off before it has said anything is none.
+    pub(super) async fn judge(
+        self,
+        reply: Response<FromUpstream>,
+        clock: &Clock,
+    ) -> Result<Reply, Failed> {
+        let (mut parts, body) = reply.into_parts();
+        let body = grpc::peek(parts.status, &parts.headers, body, clock.clone()).await;
+        let body = body.unbroken().map_err(|error| Failed::Broken(error.into()))?;
+        let (status, headers) = (parts.status, &parts.headers);
+        let outcome = self.codes.classify(status, headers, &body, clock.unix_now());
+        parts.extensions.insert(Judged(outcome));
+        Ok(Response::from_parts(parts, body.into()))
+    }
+}
+
+/// What a gRPC call's reply came to.
+pub(super) fn outcome(reply: &Reply) -> Option<Outcome> {
+    reply.extensions().get().map(|Judged(outcome)| *outcome)
+}
+
+/// The status of a reply, or the one that means the same as its gRPC status.
+pub(super) fn status(reply: &Reply) -> StatusCode {
+    match outcome(reply) {
+        Some(Outcome::Failed(Failure { code: Some(code), .. })) => {
+            StatusCode::from_u16(code).unwrap_or(reply.status())
+        }
+        _ => reply.status(),
+    }
+}
+
+/// A refusal of ours as gRPC's callers read it: nothing but trailers, in the head of a 200. What others said, and a
+/// fallback, stay as they are.
+pub(super) fn in_trailers(response: Response<Body>) -> Response<Body> {
+    let status = response.status();
+    if !response.body().is_own() || status.as_u16() < 400 {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let stop = parts.headers.get(STOP);
+    let reason = stop.and_then(|stop| Reason::ALL.iter().find(|reason| stop == reason.as_str()));
+    let message =
+        reason.map_or(status.canonical_reason().unwrap_or_default(), |reason| reason.as_str());
+    let word = Word::read(&parts.headers);
+    parts.status = StatusCode::OK;
+    parts.headers.remove(CONTENT_LENGTH);
+    grpc::say(&mut parts.headers, code(status, reason.copied()), message, word);
+    Response::from_parts(parts, Body::own(Default::default(), body.into_busy()))
+}
+
+/// The code of a refusal: that of its reason, unless its status says better what happened.
+fn code(status: StatusCode, reason: Option<Reason>) -> Code {
+    match reason {
+        Some(reason) if reason.status() == status.as_u16() => Code::new(reason.grpc_code()),
+        _ if status == StatusCode::GATEWAY_TIMEOUT => Code::DEADLINE_EXCEEDED,
+        _ => Code::of_status(status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusals_code_is_its_reasons_unless_its_status_says_better_what_happened() {
+        for reason in Reason::ALL {
+            let status = StatusCode::from_u16(reason.status()).unwrap();
+            assert_eq!(code(status, Some(*reason)).get(), reason.grpc_code(), "{reason}");
+        }
+        let spent = Some(Reason::AttemptsSpent);
+        assert_eq!(code(StatusCode::BAD_GATEWAY, spent), Code::UNAVAILABLE);
+        assert_eq!(code(StatusCode::GATEWAY_TIMEOUT, spent), Code::DEADLINE_EXCEEDED);
+        assert_eq!(code(StatusCode::BAD_REQUEST, None), Code::INTERNAL);
+    }
+}
