@@ -269,8 +269,10 @@ impl Call {
             let paid = extra.take().and_then(|extra| extra.paid);
             let Some(open) = open.take() else { continue };
             let how = if open.sent { Release::Ghost } else { Release::Unsent };
-            if let (false, Some(paid)) = (open.sent, paid) {
-                upstream.refund(now, paid);
+            match paid {
+                Some(paid) if !open.sent => upstream.refund(now, paid),
+                Some(_) => upstream.retry_ended(),
+                None => {}
             }
             upstream.release(now, open.permit, how, wake);
         }
@@ -398,9 +400,12 @@ impl Call {
             {
                 credit.unsent(loan);
             }
-            // What was paid is spent, unless success is worth something.
-            if let (Outcome::Success, Some(paid)) = (outcome, paid) {
-                upstream.retried_well(now, paid);
+            if let Some(paid) = paid {
+                upstream.retry_ended();
+                // What was paid is spent, unless success is worth something.
+                if let Outcome::Success = outcome {
+                    upstream.retried_well(now, paid);
+                }
             }
         }
         if matches!(outcome, Outcome::Success | Outcome::Abandoned) {

@@ -166,6 +166,8 @@ pub struct Snapshot {
     pub pools: [Option<pools::Snapshot>; pools::MOST],
     /// Calls waiting for a slot.
     pub queued: usize,
+    /// Retries and hedges that were paid for and have not come to an end: asleep, waiting for a slot, or sent.
+    pub retrying: u32,
     /// How long callers are believed to wait.
     pub patience: Duration,
     /// What was learned of the service.

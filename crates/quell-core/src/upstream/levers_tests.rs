@@ -408,6 +408,7 @@ proptest! {
                     (call, policy, next)
                 }
             };
+            prop_assert!(upstream.snapshot(now).retrying as usize >= asleep.len());
             if let Step::Send(send) = &next {
                 call.sent(send.slot);
                 sent += f64::from(u8::from(send.attempt > 1));
@@ -421,5 +422,6 @@ proptest! {
             call.abandon(now, &mut upstream, &mut Vec::new());
         }
         prop_assert_eq!(tokens(&mut upstream, now), 1_000.0 - sent);
+        prop_assert_eq!(upstream.snapshot(now).retrying, 0);
     }
 }

@@ -77,6 +77,8 @@ pub struct Upstream {
     curbs: Option<Box<Curbs>>,
     modes: Modes,
     would_refuse: WouldRefuse,
+    /// Retries that were paid for and have not come to an end.
+    retrying: u32,
     levers: Vec<Pulled>,
     /// How often waiting calls were dropped by hand, and whose at which time of these.
     drops: u32,
@@ -114,6 +116,7 @@ impl Upstream {
             curbs: Curbs::new(&spec, now)?,
             modes: spec.modes,
             would_refuse: WouldRefuse::default(),
+            retrying: 0,
             levers: Vec::new(),
             drops: 0,
             dropped: Vec::new(),
@@ -276,7 +279,10 @@ impl Upstream {
     pub(crate) fn pay(&mut self, now: Time, fault: Fault, child: Child) -> Result<Receipt, Reason> {
         let (paid, changes) = self.purse.take(now, child, fault, &mut self.rng);
         self.note_budgets(child, changes);
-        paid.or_else(|reason| self.overlook_budget().then_some(Receipt::UNPAID).ok_or(reason))
+        let paid =
+            paid.or_else(|reason| self.overlook_budget().then_some(Receipt::UNPAID).ok_or(reason));
+        self.retrying += u32::from(paid.is_ok());
+        paid
     }
 
     /// Takes back what was paid for a retry that was never sent.
@@ -285,6 +291,12 @@ impl Upstream {
         let child = paid.child();
         let changes = self.purse.refund(now, paid);
         self.note_budgets(child, changes);
+        self.retry_ended();
+    }
+
+    /// A retry that was paid for and sent came to an end.
+    pub(crate) fn retry_ended(&mut self) {
+        self.retrying = self.retrying.saturating_sub(1);
     }
 
     /// A retry that was paid for succeeded.
@@ -349,6 +361,7 @@ impl Upstream {
             ghosts: self.endpoints.ghosts(),
             pools: self.endpoints.pools().map_or([None; pools::MOST], Pools::snapshot),
             queued: self.queue.len(),
+            retrying: self.retrying,
             patience: self.in_flight.patience(),
             known: self.in_flight.known(),
             budget: self.purse.parent().fill(now),

@@ -53,6 +53,7 @@ impl Upstream {
             curbs,
             modes,
             would_refuse: _,
+            retrying: _,
             levers: _,
             drops: _,
             dropped: _,
