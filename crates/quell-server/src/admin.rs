@@ -1,29 +1,49 @@
-//! The admin side: health for orchestrators, metrics for Prometheus. Loopback only, one small thread.
+//! The admin side: health for orchestrators, metrics for Prometheus, state and levers for people. Loopback only, one small
+//! thread, never in the way of a request.
 //!
-//! `/healthz` says that the process lives, `/readyz` that it takes callers. Neither says anything of the upstream: a
+//! `/healthz` says that the process lives, `/readyz` that it takes callers. Neither says anything of the upstreams: a
 //! gateway taken out of service because its upstream is down would make the outage worse.
+//!
+//! Everybody on the machine may look; whoever changes something has to show the token of `gateway.admin_token`, and is
+//! written down (see `door` and `audit`).
 
+mod audit;
+mod catalogue;
+mod door;
+mod exposition;
+mod levers;
 mod metrics;
+pub(crate) mod tally;
+mod view;
+pub(crate) mod wanted;
 
-use std::convert::Infallible;
+use std::fmt;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
-use hyper::body::Incoming;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path, Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use axum::{Json, Router};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use prometheus_client::registry::Registry;
+use hyper_util::service::TowerToHyperService;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{interval, sleep};
 
+use self::door::{Refused, is_local, may_change};
+use self::exposition::Format;
+use self::levers::Levers;
+use self::wanted::Wanted;
 use crate::gateway::log;
 use crate::gateway::per_core::Gateway;
 use crate::gateway::reload::keep_watch;
@@ -31,22 +51,42 @@ use crate::gateway::start::Phase;
 
 /// Connections at a time.
 const MOST_CONNECTIONS: usize = 64;
+/// The longest body of a request.
+const MOST_BODY: usize = 64 * 1024;
 const HEAD: Duration = Duration::from_secs(10);
 const OUT_OF_FILES: Duration = Duration::from_millis(10);
 
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
+const PATHS: &str = "here are /healthz, /readyz, /metrics, /state, /routes, /config, /levers and /audit; \
+                     with the token POST /levers, DELETE /levers/{id}, POST /reload and POST /drain\n";
+
+/// What the admin side can have done by whoever runs the gateway.
+pub(crate) struct Hooks {
+    /// Reads the config again; says what changed, or why nothing did.
+    pub(crate) reload: Box<dyn Fn() -> Result<String, String> + Send + Sync>,
+    /// Takes no more callers, finishes what is under way and ends.
+    pub(crate) drain: Box<dyn Fn() + Send + Sync>,
+}
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hooks")
+    }
+}
 
 /// Serves until the phase is `Stopping`.
 pub(crate) fn spawn(
     listener: TcpListener,
     gateway: Arc<Gateway>,
     phases: watch::Receiver<Phase>,
+    hooks: Hooks,
 ) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("quell-admin".into()).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let result = runtime.and_then(|runtime| runtime.block_on(run(listener, gateway, phases)));
-        if let Err(error) = result {
+        let run = |runtime: tokio::runtime::Runtime| {
+            runtime.block_on(run(listener, gateway, phases, hooks))
+        };
+        if let Err(error) = runtime.and_then(run) {
             log::line(format_args!("the admin side ended: {error}"));
         }
     })
@@ -56,11 +96,16 @@ async fn run(
     listener: TcpListener,
     gateway: Arc<Gateway>,
     mut phases: watch::Receiver<Phase>,
+    hooks: Hooks,
 ) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(metrics::Metrics(Arc::clone(&gateway))));
-    let admin = Arc::new(Admin { registry, phases: phases.clone() });
+    let admin = Admin {
+        gateway: Arc::clone(&gateway),
+        phases: phases.clone(),
+        hooks,
+        levers: Levers::default(),
+    };
+    let router = router(Arc::new(admin));
     let accept = async {
         let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         while let Ok(place) = Arc::clone(&room).acquire_owned().await {
@@ -68,9 +113,8 @@ async fn run(
                 sleep(OUT_OF_FILES).await;
                 continue;
             };
-            let admin = Arc::clone(&admin);
+            let service = TowerToHyperService::new(router.clone());
             tokio::spawn(async move {
-                let service = service_fn(|request| std::future::ready(admin.answer(&request)));
                 let connection = http1::Builder::new()
                     .timer(TokioTimer::new())
                     .header_read_timeout(HEAD)
@@ -97,42 +141,150 @@ async fn run(
     Ok(())
 }
 
+#[derive(Debug)]
 struct Admin {
-    registry: Registry,
+    gateway: Arc<Gateway>,
     phases: watch::Receiver<Phase>,
+    hooks: Hooks,
+    levers: Levers,
+}
+
+type Shared = State<Arc<Admin>>;
+
+fn router(admin: Arc<Admin>) -> Router {
+    Router::new()
+        .route("/healthz", get(|| async { text("ok\n") }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .route("/state", get(|State(admin): Shared| async move { json(&admin.state()) }))
+        .route("/routes", get(|State(admin): Shared| async move { json(&view::routes(&admin.gateway.plan.load())) }))
+        .route("/config", get(|State(admin): Shared| async move { text(view::config(&admin.gateway.plan.load().file)) }))
+        .route("/audit", get(|State(admin): Shared| async move { json(&admin.audit()) }))
+        .route("/levers", get(|State(admin): Shared| async move { json(&admin.levers.show(&admin.gateway.plan.load())) }))
+        .route("/levers", post(pull))
+        .route("/levers/{id}", delete(undo))
+        .route("/reload", post(reload))
+        .route("/drain", post(drain))
+        .fallback(|| async { (StatusCode::NOT_FOUND, PATHS) })
+        .method_not_allowed_fallback(|| async { (StatusCode::METHOD_NOT_ALLOWED, PATHS) })
+        .layer(DefaultBodyLimit::max(MOST_BODY))
+        .layer(middleware::from_fn(local))
+        .with_state(admin)
+}
+
+/// Every request passes here first.
+async fn local(request: Request, next: Next) -> Response {
+    if let Err(refused) = is_local(request.uri(), request.headers()) {
+        return refused.into_response();
+    }
+    let mut response = next.run(request).await;
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+async fn ready(State(admin): Shared) -> Response {
+    match admin.is_ready() {
+        true => text("ready\n"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response(),
+    }
+}
+
+async fn metrics(State(admin): Shared, uri: Uri, headers: HeaderMap) -> Response {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    let format = Format::chosen(uri.query(), accept);
+    of_kind(format.content_type(), metrics::page(&admin.gateway, format))
+}
+
+async fn pull(State(admin): Shared, headers: HeaderMap, body: Bytes) -> Result<Response, Refused> {
+    admin.may_change(&headers)?;
+    let wanted: Wanted = read(&body)?;
+    Ok(json(&admin.levers.pull(&admin.gateway.plan.load(), &wanted)?))
+}
+
+/// Who undoes a lever, reloads or drains, and why: a body that may be left out.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Says {
+    by: String,
+    why: String,
+}
+
+async fn undo(
+    State(admin): Shared,
+    Path(id): Path<u64>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refused> {
+    let says = admin.hears(&headers, &body)?;
+    Ok(json(&admin.levers.undo(&admin.gateway.plan.load(), id, &says.by, &says.why)?))
+}
+
+async fn reload(
+    State(admin): Shared,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refused> {
+    let says = admin.hears(&headers, &body)?;
+    let reloaded = (admin.hooks.reload)();
+    let note = match &reloaded {
+        Ok(changes) => format!("reloaded: {changes}"),
+        Err(_) => "a reload failed and changed nothing".to_owned(),
+    };
+    admin.levers.audit.note(note, &says.by, &says.why);
+    match reloaded {
+        Ok(changes) => Ok(json(&serde_json::json!({ "done": format!("reloaded: {changes}") }))),
+        Err(problems) => Err((StatusCode::UNPROCESSABLE_ENTITY, format!("{problems}\n"))),
+    }
+}
+
+async fn drain(State(admin): Shared, headers: HeaderMap, body: Bytes) -> Result<Response, Refused> {
+    let says = admin.hears(&headers, &body)?;
+    admin.levers.audit.note("draining".to_owned(), &says.by, &says.why);
+    (admin.hooks.drain)();
+    Ok(json(&serde_json::json!({ "done": "draining" })))
 }
 
 impl Admin {
-    fn answer(&self, request: &Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return Ok(reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET or HEAD only\n".into()));
-        }
-        Ok(match request.uri().path() {
-            "/healthz" => reply(StatusCode::OK, TEXT, "ok\n".into()),
-            "/readyz" if *self.phases.borrow() == Phase::Serving => {
-                reply(StatusCode::OK, TEXT, "ready\n".into())
-            }
-            "/readyz" => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, "draining\n".into()),
-            "/metrics" => self.metrics(),
-            _ => {
-                let paths = "here are /healthz, /readyz and /metrics\n";
-                reply(StatusCode::NOT_FOUND, TEXT, paths.into())
-            }
-        })
+    fn is_ready(&self) -> bool {
+        *self.phases.borrow() == Phase::Serving
     }
 
-    fn metrics(&self) -> Response<Full<Bytes>> {
-        let mut text = String::new();
-        match prometheus_client::encoding::text::encode(&mut text, &self.registry) {
-            Ok(()) => reply(StatusCode::OK, OPEN_METRICS, text),
-            Err(error) => reply(StatusCode::INTERNAL_SERVER_ERROR, TEXT, error.to_string()),
-        }
+    fn may_change(&self, headers: &HeaderMap) -> Result<(), Refused> {
+        may_change(self.gateway.plan.load().file.gateway.admin_token.as_ref(), headers)
+    }
+
+    /// Whether whoever asks may, and what they say.
+    fn hears(&self, headers: &HeaderMap, body: &[u8]) -> Result<Says, Refused> {
+        self.may_change(headers)?;
+        if body.is_empty() { Ok(Says::default()) } else { read(body) }
+    }
+
+    fn state(&self) -> serde_json::Value {
+        let plan = self.gateway.plan.load();
+        serde_json::json!(view::everything(&plan, self.is_ready()))
+    }
+
+    /// What has ended by itself is written down before anybody reads.
+    fn audit(&self) -> audit::Shown {
+        self.levers.show(&self.gateway.plan.load());
+        self.levers.audit.show()
     }
 }
 
-fn reply(status: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(text)));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
+    serde_json::from_slice(body).map_err(|error| {
+        (StatusCode::BAD_REQUEST, format!("the body is not what is expected: {error}\n"))
+    })
+}
+
+fn text(text: impl Into<String>) -> Response {
+    of_kind(TEXT, text.into())
+}
+
+fn json(value: &impl Serialize) -> Response {
+    Json(value).into_response()
+}
+
+fn of_kind(kind: &'static str, text: String) -> Response {
+    ([(CONTENT_TYPE, kind)], text).into_response()
 }

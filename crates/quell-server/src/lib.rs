@@ -2,6 +2,7 @@
 
 mod admin;
 pub mod check;
+pub mod ctl;
 pub mod demo;
 pub mod gateway;
 pub mod key;

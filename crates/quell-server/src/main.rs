@@ -11,7 +11,7 @@ use quell::config::{HostField, Listen};
 use quell_server::check;
 use quell_server::demo::show;
 use quell_server::gateway::{self, Config, Notify, Target};
-use quell_server::{key, schema, sim};
+use quell_server::{ctl, key, schema, sim};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Retry infrastructure that cannot cause a retry storm.
@@ -27,6 +27,7 @@ enum Command {
     /// Stands in front of a service: retries what is safe, refuses what would make an outage worse.
     Gateway(GatewayArgs),
     Check(check::Args),
+    Ctl(ctl::Args),
     Key(key::Args),
     Schema(schema::Args),
     Sim(sim::Args),
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Gateway(args) => serve(args).map(|()| ExitCode::SUCCESS),
         Command::Check(args) => check::main(&args),
+        Command::Ctl(args) => ctl::main(&args),
         Command::Key(args) => key::main(&args),
         Command::Schema(args) => schema::main(&args),
         Command::Sim(args) => sim::main(&args),
@@ -128,12 +130,15 @@ fn serve(args: GatewayArgs) -> anyhow::Result<()> {
             _ = int.recv() => {}
         }
     };
+    let drains = gateway.drains();
     runtime.block_on(async {
+        let mut drains = std::pin::pin!(drains);
         let mut ending = std::pin::pin!(asked_to_end());
         let mut alive = std::pin::pin!(alive());
         loop {
             tokio::select! {
                 () = &mut ending => break,
+                () = &mut drains => break,
                 () = &mut alive => {}
                 _ = hup.recv() => {
                     manager.reloading();

@@ -48,8 +48,8 @@ pub enum Lever {
 }
 
 impl Lever {
-    /// Whether they are in each other's place.
-    fn replaces(self, other: Self) -> bool {
+    /// Whether pulling the one is pulling the other anew, whatever its number.
+    pub fn replaces(self, other: Self) -> bool {
         use Lever::{Attempts, BreakerClosed, BreakerOpen, Limit, RetriesOff};
         matches!(
             (self, other),

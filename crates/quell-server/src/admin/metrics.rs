@@ -1,153 +1,208 @@
-//! The metrics, read from the counters and the upstream's state when somebody asks for them.
+//! The metrics, read from counters and upstreams when somebody asks for them.
 
-use std::fmt;
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
-use prometheus_client::metrics::MetricType;
 use quell::core::Reason;
-use quell::observe::labels::{self, Metric, STATES};
+use quell::observe::labels::{self, Came, Metric, STATES, Verdict};
 
-use crate::gateway::counters::{CAME, Came, CoreCounters, Count, Counters, Verdict};
+use super::catalogue::{self, row_of};
+use super::exposition::{Family, Format, Page};
+use super::tally::{BOUNDS, MOST_NAMES};
+use super::view::margin;
+use crate::gateway::counters::{CAME, Count, Counters};
 use crate::gateway::per_core::Gateway;
 use crate::gateway::plan::Plan;
 
-/// What stands for the route and the upstream of a request that has none.
+const OTHER: &str = "other";
+/// Of requests that no route took.
 const NONE: &str = "none";
 
-/// What only a gateway has; all other names are the library's.
-const STALE: Metric = Metric {
-    name: "quell_stale_connections_total",
-    help: "Requests that came back unsent from a closed connection and went out on a fresh one",
-};
-const UPSTREAM_CONNECTS: Metric =
-    Metric { name: "quell_upstream_connects_total", help: "Connections begun to the upstream" };
-const CONNECTIONS: Metric =
-    Metric { name: "quell_connections_total", help: "Connections accepted from callers" };
-
-/// See the [module](self).
-#[derive(Debug)]
-pub(super) struct Metrics(pub(super) Arc<Gateway>);
-
-impl Metrics {
-    fn of_cores(&self, count: impl Fn(&CoreCounters) -> &Count) -> u64 {
-        self.0.cores.iter().map(|core| count(core).get()).sum()
-    }
-
-    /// A count per route, and one for what has none: the route's name, the upstream's, and the sum over the cores.
-    fn by_route<'a>(
-        &'a self,
-        plan: &'a Plan,
-        count: impl Fn(&Counters) -> &Count + 'a,
-    ) -> Vec<(&'a str, &'a str, u64)> {
-        let unrouted = self.of_cores(|core| count(&core.unrouted));
-        let mut all = vec![(NONE, NONE, unrouted)];
-        all.extend(plan.routes.iter().map(|route| {
-            let sum = route.counters.iter().map(|core| count(core).get()).sum();
-            (&*route.name, route.backend.upstream.name(), sum)
-        }));
-        all
-    }
+/// All of them, as text.
+pub(super) fn page(gateway: &Gateway, format: Format) -> String {
+    let plan = gateway.plan.load();
+    let mut page = Page::new(format);
+    routes(&mut page, gateway, &plan);
+    reasons(&mut page, gateway);
+    upstreams(&mut page, gateway, &plan);
+    limits(&mut page, &plan);
+    process(&mut page, gateway);
+    page.finish()
 }
 
-/// Counters and gauges by name; names of counters get their `_total` from the format.
-struct Writer<'a>(DescriptorEncoder<'a>);
-
-impl Writer<'_> {
-    fn counters<L: EncodeLabelSet>(
-        &mut self,
-        metric: Metric,
-        values: impl IntoIterator<Item = (L, u64)>,
-    ) -> fmt::Result {
-        let (name, help) = (metric.stem(), metric.help);
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (labels, value) in values {
-            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
-        }
-        Ok(())
-    }
-
-    fn counter(&mut self, metric: Metric, value: u64) -> fmt::Result {
-        let (name, help) = (metric.stem(), metric.help);
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
-    }
+fn family(page: &mut Page, metric: Metric) -> Family<'_> {
+    page.family(row_of(metric))
 }
 
-impl Collector for Metrics {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut out = Writer(encoder);
-        self.encode_counts(&mut out)?;
-        self.encode_state(&mut out)?;
-        let mut build = out.0.encode_descriptor("quell_build", "Build.", None, MetricType::Info)?;
-        build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
-    }
+/// What one core or all of them counted of one label, added up.
+#[derive(Default)]
+struct Sums {
+    requests: [u64; Verdict::WORDS.len()],
+    attempts: [[u64; CAME]; 3],
 }
 
-impl Metrics {
-    fn encode_counts(&self, out: &mut Writer<'_>) -> fmt::Result {
-        let plan = &**self.0.plan.load();
-        let requests = Verdict::WORDS.iter().enumerate().flat_map(|(i, word)| {
-            let counts = self.by_route(plan, move |counters| &counters.requests[i]);
-            counts.into_iter().map(|(route, upstream, count)| {
-                ([("route", route), ("upstream", upstream), ("outcome", *word)], count)
-            })
-        });
-        out.counters(labels::REQUESTS, requests)?;
-        type Kind = fn(&Counters) -> &[Count; CAME];
-        let kinds: [(&str, Kind); 3] =
-            [("first", |c| &c.first), ("retry", |c| &c.retries), ("hedge", |c| &c.hedges)];
-        let attempts = kinds.iter().flat_map(|(kind, of)| {
-            Came::WORDS.iter().enumerate().flat_map(move |(i, word)| {
-                let counts = self.by_route(plan, move |counters| &of(counters)[i]);
-                counts.into_iter().map(|(route, upstream, count)| {
-                    let names = [("route", route), ("upstream", upstream)];
-                    ([names[0], names[1], ("kind", *kind), ("result", *word)], count)
-                })
-            })
-        });
-        out.counters(labels::ATTEMPTS, attempts)?;
-        let by_reason = |count: fn(&Counters, usize) -> &Count| {
-            Reason::ALL.iter().enumerate().map(move |(i, reason)| {
-                ([("reason", reason.as_str())], self.0.sum(|counters| count(counters, i)))
-            })
+impl Sums {
+    fn add(&mut self, counters: &Counters) {
+        let add = |sums: &mut [u64], counts: &[Count]| {
+            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count.get());
         };
-        out.counters(labels::RETRIES_DENIED, by_reason(|core, i| &core.denied[i]))?;
-        out.counters(labels::REFUSALS, by_reason(|core, i| &core.refusals[i]))?;
-        out.counter(STALE, self.of_cores(|core| &core.stale))?;
-        out.counter(UPSTREAM_CONNECTS, self.of_cores(|core| &core.connects))?;
-        out.counter(CONNECTIONS, self.of_cores(|core| &core.connections))
+        add(&mut self.requests, &counters.requests);
+        let kinds = [&counters.first, &counters.retries, &counters.hedges];
+        self.attempts.iter_mut().zip(kinds).for_each(|(sums, counts)| add(sums, counts));
+    }
+}
+
+/// By route and upstream; those beyond the first so many together. A series appears when it first counts.
+fn routes(page: &mut Page, gateway: &Gateway, plan: &Plan) {
+    let mut sums: BTreeMap<(&str, &str), Sums> = BTreeMap::new();
+    for (place, route) in plan.routes.iter().enumerate() {
+        let labels = match place {
+            0..MOST_NAMES => (&*route.name, route.backend.upstream.name()),
+            _ => (OTHER, OTHER),
+        };
+        let sums = sums.entry(labels).or_default();
+        route.counters.iter().for_each(|core| sums.add(core));
+    }
+    let unrouted = sums.entry((NONE, NONE)).or_default();
+    gateway.cores.iter().for_each(|core| unrouted.add(&core.unrouted));
+
+    let mut requests = family(page, labels::REQUESTS);
+    for ((route, upstream), sums) in &sums {
+        for (outcome, &count) in Verdict::WORDS.iter().zip(&sums.requests) {
+            if count > 0 {
+                let labels = [("route", *route), ("upstream", *upstream), ("outcome", *outcome)];
+                requests.sample(&labels, count as f64);
+            }
+        }
+    }
+    let mut attempts = family(page, labels::ATTEMPTS);
+    for ((route, upstream), sums) in &sums {
+        for (kind, counts) in ["first", "retry", "hedge"].into_iter().zip(&sums.attempts) {
+            for (result, &count) in Came::WORDS.iter().zip(counts) {
+                if count > 0 {
+                    let labels = [
+                        ("route", *route),
+                        ("upstream", *upstream),
+                        ("kind", kind),
+                        ("result", *result),
+                    ];
+                    attempts.sample(&labels, count as f64);
+                }
+            }
+        }
+    }
+}
+
+/// All reasons, always: a rate of what has not happened yet is nought, not missing.
+fn reasons(page: &mut Page, gateway: &Gateway) {
+    let by_reason: [(Metric, fn(&Counters, usize) -> &Count); 2] = [
+        (labels::RETRIES_DENIED, |counters, i| &counters.denied[i]),
+        (labels::REFUSALS, |counters, i| &counters.refusals[i]),
+    ];
+    for (metric, count) in by_reason {
+        let mut family = family(page, metric);
+        for (i, reason) in Reason::ALL.iter().enumerate() {
+            let sum = gateway.sum(|counters| count(counters, i));
+            family.sample(&[("reason", reason.as_str())], sum as f64);
+        }
+    }
+}
+
+/// The levels that upstreams are at, and what observers were told of them.
+fn upstreams(page: &mut Page, gateway: &Gateway, plan: &Plan) {
+    let all: Vec<_> =
+        plan.backends.values().take(MOST_NAMES).map(|backend| &backend.upstream).collect();
+    let seen: Vec<_> = all.iter().map(|upstream| gateway.log.tally.of(upstream.name())).collect();
+    let named = || all.iter().map(|upstream| upstream.name()).zip(&seen);
+
+    let mut delays = family(page, labels::RETRY_DELAY);
+    for (name, seen) in named() {
+        for (source, waits) in ["backoff", "hint"].into_iter().zip(&seen.delays) {
+            let labels = [("upstream", name), ("source", source)];
+            delays.histogram(&labels, &BOUNDS, &waits.counts(), waits.sum());
+        }
+    }
+    let mut waits = family(page, labels::QUEUE_WAIT);
+    for (name, seen) in named() {
+        let wait = &seen.queue_wait;
+        waits.histogram(&[("upstream", name)], &BOUNDS, &wait.counts(), wait.sum());
     }
 
-    fn encode_state(&self, out: &mut Writer<'_>) -> fmt::Result {
-        let plan = self.0.plan.load();
-        let states: Vec<_> = plan
-            .backends
-            .values()
-            .map(|backend| {
-                let upstream = &backend.upstream;
-                let state = upstream.snapshot();
-                let levels = labels::levels(&state, upstream.clock().now());
-                (("upstream", upstream.name()), state, levels)
-            })
-            .collect();
-        let Some((_, _, levels)) = states.first() else { return Ok(()) };
-        for (i, (Metric { name, help }, _)) in levels.iter().enumerate() {
-            let mut metric = out.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (upstream, _, levels) in &states {
-                metric.encode_family(&[*upstream])?.encode_gauge(&levels[i].1)?;
+    let mut levels: Vec<(Metric, Vec<(&str, f64)>)> = Vec::new();
+    let mut states = Vec::new();
+    for upstream in &all {
+        let (name, state, now) = (upstream.name(), upstream.snapshot(), upstream.clock().now());
+        let ejected =
+            upstream.endpoints().iter().filter(|each| each.ejected_until.is_some()).count();
+        let known = margin(plan, upstream).map(|margin| (catalogue::MARGIN, margin));
+        let more = [
+            (catalogue::RETRIES_IN_FLIGHT, f64::from(state.retrying)),
+            (catalogue::PATIENCE, state.patience.as_secs_f64()),
+            (catalogue::EJECTED, ejected as f64),
+            (catalogue::LEVERS, upstream.levers().len() as f64),
+        ];
+        for (metric, level) in labels::levels(&state, now).into_iter().chain(more).chain(known) {
+            match levels.iter_mut().find(|(known, _)| *known == metric) {
+                Some((_, samples)) => samples.push((name, level)),
+                None => levels.push((metric, vec![(name, level)])),
             }
         }
-        // All three, always: a state that was left must not go on showing.
-        let Metric { name, help } = labels::BREAKER_STATE;
-        let mut metric = out.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (upstream, state, _) in &states {
-            for (each, word) in STATES {
-                let value = u64::from(state.breaker == each);
-                metric.encode_family(&[*upstream, ("state", word)])?.encode_gauge(&value)?;
-            }
-        }
-        Ok(())
+        states.push((name, state.breaker));
     }
+    for (metric, samples) in levels {
+        let mut family = family(page, metric);
+        samples.iter().for_each(|&(name, level)| family.sample(&[("upstream", name)], level));
+    }
+    // All three, always: a state that was left must not go on showing.
+    let mut breakers = family(page, labels::BREAKER_STATE);
+    for (name, now) in states {
+        for (state, word) in STATES {
+            breakers
+                .sample(&[("upstream", name), ("state", word)], f64::from(u8::from(state == now)));
+        }
+    }
+    let mut transitions = family(page, labels::BREAKER_TRANSITIONS);
+    for (name, seen) in named() {
+        for (place, (_, word)) in STATES.iter().enumerate().take(2) {
+            transitions
+                .sample(&[("upstream", name), ("state", word)], seen.transitions(place) as f64);
+        }
+    }
+    let mut ejections = family(page, catalogue::EJECTIONS);
+    named()
+        .for_each(|(name, seen)| ejections.sample(&[("upstream", name)], seen.ejections() as f64));
+}
+
+/// What the limits of tenants and routes let pass.
+fn limits(page: &mut Page, plan: &Plan) {
+    let mut tokens = family(page, catalogue::TENANT_TOKENS);
+    for tenant in plan.tenants.iter().take(MOST_NAMES) {
+        if let Some(status) = tenant.status() {
+            tokens.sample(&[("tenant", &*tenant.name)], f64::from(status.tokens));
+        }
+    }
+    let routes = plan.routes.iter().filter_map(|route| Some(route.limit.as_ref()?.decisions()));
+    let all = plan.tenants.iter().filter_map(|tenant| tenant.decisions()).chain(routes);
+    let [passed, limited, would_limit] = all.fold([0, 0, 0], |[passed, limited, would], own| {
+        [passed + own.passed, limited + own.limited, would + own.would_limit]
+    });
+    let mut decisions = family(page, catalogue::RATE_LIMIT_DECISIONS);
+    for (word, count) in [("allowed", passed), ("refused", limited), ("would_refuse", would_limit)]
+    {
+        decisions.sample(&[("decision", word)], count as f64);
+    }
+}
+
+/// What is of the process as a whole.
+fn process(page: &mut Page, gateway: &Gateway) {
+    let sum = |count: fn(&crate::gateway::counters::CoreCounters) -> &Count| {
+        gateway.cores.iter().map(|core| count(core).get()).sum::<u64>() as f64
+    };
+    family(page, catalogue::STALE).sample(&[], sum(|core| &core.stale));
+    family(page, catalogue::UPSTREAM_CONNECTS).sample(&[], sum(|core| &core.connects));
+    family(page, catalogue::CONNECTIONS).sample(&[], sum(|core| &core.connections));
+    let [failed, succeeded] = gateway.log.tally.reloads();
+    let mut reloads = family(page, catalogue::CONFIG_RELOADS);
+    reloads.sample(&[("result", "success")], succeeded as f64);
+    reloads.sample(&[("result", "failure")], failed as f64);
+    family(page, catalogue::BUILD).sample(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
 }

@@ -14,6 +14,7 @@ use quell::observe::{Event, Observe};
 use super::counters::REASONS;
 use super::per_core::Gateway;
 use super::route::Route;
+use crate::admin::tally::Tally;
 
 /// Writes one line. A standard error that nobody reads is no reason to fail.
 pub(crate) fn line(text: fmt::Arguments<'_>) {
@@ -29,6 +30,8 @@ const KINDS: usize = 10;
 #[derive(Debug)]
 pub(crate) struct Log {
     on: bool,
+    /// Everything it hears is counted, too.
+    pub(crate) tally: Tally,
     /// Per kind: whether a line was written this second.
     told: [AtomicU64; KINDS],
     /// Refusals as of the last sum.
@@ -42,6 +45,7 @@ impl Log {
     pub(crate) fn new(on: bool) -> Self {
         Self {
             on,
+            tally: Tally::default(),
             told: std::array::from_fn(|_| AtomicU64::new(0)),
             refused: std::array::from_fn(|_| AtomicU64::new(0)),
             failed: AtomicU64::new(0),
@@ -120,7 +124,8 @@ fn kind(change: &Change) -> usize {
 }
 
 impl Observe for Log {
-    fn observe(&self, _: &str, event: &Event<'_>) {
+    fn observe(&self, upstream: &str, event: &Event<'_>) {
+        self.tally.observe(upstream, event);
         let Event::Changed(change) = event else { return };
         let kind = kind(change);
         if !self.on || self.told[kind].fetch_add(1, Ordering::Relaxed) > 0 {

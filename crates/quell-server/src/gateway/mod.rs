@@ -28,7 +28,7 @@
 //! ```
 
 mod admission;
-mod backend;
+pub(crate) mod backend;
 mod body;
 mod config;
 mod conversation;

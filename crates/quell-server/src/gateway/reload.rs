@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -37,8 +37,6 @@ pub(crate) struct Source {
     path: Option<PathBuf>,
     /// One reload at a time.
     seen: Mutex<Option<u64>>,
-    pub(crate) taken: AtomicU64,
-    pub(crate) turned_down: AtomicU64,
 }
 
 /// Why a reload changed nothing.
@@ -61,7 +59,7 @@ pub enum NotTaken {
 impl Source {
     pub(super) fn new(path: Option<PathBuf>) -> Self {
         let seen = Mutex::new(path.as_deref().and_then(mark));
-        Self { path, seen, ..Self::default() }
+        Self { path, seen }
     }
 }
 
@@ -80,13 +78,14 @@ impl Gateway {
     }
 
     /// Goes on by this file, if it can.
-    fn take(&self, file: config::Config) -> Result<Vec<String>, NotTaken> {
+    fn take(&self, mut file: config::Config) -> Result<Vec<String>, NotTaken> {
         let before = self.plan.load_full();
         let mut changes = diff(&before.file.effective(), &file.effective());
-        let (is, was) = (&file.gateway, &before.file.gateway);
+        let (is, was) = (&mut file.gateway, &before.file.gateway);
         if (&is.listen, is.admin, &is.tls) != (&was.listen, was.admin, &was.tls) {
             changes.push("gateway.listen, admin and tls take effect at the next start".to_owned());
         }
+        (is.listen, is.admin, is.tls) = (was.listen.clone(), was.admin, was.tls.clone());
         let plan = Plan::new(file, Some(&before), self.cores.len(), &self.log)?;
         let generation = plan.generation;
         self.plan.store(Arc::new(plan));
@@ -107,8 +106,7 @@ impl Gateway {
     }
 
     fn tell(&self, result: &Result<Vec<String>, NotTaken>) {
-        let count = if result.is_ok() { &self.source.taken } else { &self.source.turned_down };
-        count.fetch_add(1, Ordering::Relaxed);
+        self.log.tally.reloaded(result.is_ok());
         match result {
             Ok(changes) if changes.is_empty() => {
                 self.log.say(format_args!("reloaded: nothing changed"))

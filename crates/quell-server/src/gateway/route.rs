@@ -14,6 +14,7 @@ use quell::core::Policy;
 use quell::core::budget::purse::Child;
 use quell::core::credit::Role;
 use quell::http::{Statuses, UnsafeMethods};
+use quell::levers::route_key;
 
 use super::backend::Backend;
 use super::counters::Counters;
@@ -54,7 +55,7 @@ impl Route {
             name: route.name.as_str().into(),
             child: children.map(|_| backend.upstream.child(&route.name)),
             backend: Arc::clone(backend),
-            policy: spec,
+            policy: spec.for_route(route_key(&route.name)),
             statuses: policy.statuses(),
             unsafe_methods: policy.unsafe_methods,
             role: file.gateway.role,

@@ -23,7 +23,7 @@ use super::plan::Plan;
 use super::reload::{NotTaken, Source};
 use super::tenants;
 use super::tls::{self, TlsError};
-use crate::admin;
+use crate::admin::{self, Hooks};
 
 /// Where a gateway stands in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +134,19 @@ pub fn start(config: Config) -> Result<Running, Error> {
     for (index, listener) in listeners.into_iter().enumerate() {
         running.cores.push(spawn_core(&running.gateway, index, listener, phases.clone())?);
     }
-    running.admin = Some(admin::spawn(admin, Arc::clone(&running.gateway), phases)?);
+    let reloaded = Arc::clone(&running.gateway);
+    let asked = running.phase.clone();
+    let hooks = Hooks {
+        reload: Box::new(move || match reloaded.reload() {
+            Ok(changes) if changes.is_empty() => Ok("nothing changed".to_owned()),
+            Ok(changes) => Ok(changes.join("; ")),
+            Err(error) => Err(error.to_string()),
+        }),
+        drain: Box::new(move || {
+            asked.send_if_modified(begin_drain);
+        }),
+    };
+    running.admin = Some(admin::spawn(admin, Arc::clone(&running.gateway), phases, hooks)?);
     Ok(running)
 }
 
@@ -163,6 +175,14 @@ impl Running {
         self.gateway.reload()
     }
 
+    /// Comes when somebody asked the admin side to drain, or it has begun in another way.
+    pub fn drains(&self) -> impl Future<Output = ()> + use<> {
+        let mut phases = self.phase.subscribe();
+        async move {
+            let _ = phases.wait_for(|phase| *phase != Phase::Serving).await; // if it is gone, it has ended
+        }
+    }
+
     /// Takes no more callers, answers those who are here, and ends; returns when that is done.
     pub fn drain(mut self) {
         self.phase.send_replace(Phase::Draining);
@@ -182,6 +202,15 @@ impl Drop for Running {
             let _ = thread.join();
         }
     }
+}
+
+/// True if it had not begun.
+fn begin_drain(phase: &mut Phase) -> bool {
+    let serving = *phase == Phase::Serving;
+    if serving {
+        *phase = Phase::Draining;
+    }
+    serving
 }
 
 fn spawn_core(

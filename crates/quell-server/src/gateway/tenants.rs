@@ -42,7 +42,7 @@ use quell::{
     Clock, Reason,
     config::{self, Config, Secret},
     core::{Priority, limiter},
-    http::quota::{self, Limited, Passed, Quota},
+    http::quota::{self, Decisions, Limited, Passed, Quota},
 };
 use subtle::ConditionallySelectable;
 
@@ -131,6 +131,11 @@ impl Tenant {
     /// Lets a request pass and says what to add to its reply, or refuses it.
     pub fn admit(&self) -> Result<Passed, Limited> {
         self.quota.as_ref().map_or_else(|| Ok(Passed::default()), |quota| quota.take(None, 1))
+    }
+
+    /// What became of its requests, since the start; `None` if it has no limit.
+    pub fn decisions(&self) -> Option<Decisions> {
+        self.quota.as_ref().map(Quota::decisions)
     }
 
     /// What is left of its limit, if it has one.

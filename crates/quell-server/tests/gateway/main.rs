@@ -1,6 +1,7 @@
 //! The gateway over real sockets. One program, so that it is linked once.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // the helpers are tests too
 
+mod admin;
 mod corpora;
 #[path = "../../src/gateway/kit.rs"]
 mod files;

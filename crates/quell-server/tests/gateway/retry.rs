@@ -309,7 +309,7 @@ async fn a_told_deadline_shortens_ours_and_is_passed_on_shrunk() {
 
 /// C12: all three gauges of one scrape.
 async fn states(gateway: &Running) -> [String; 3] {
-    let text = get(gateway.admin_addr(), "/metrics").await;
+    let text = look(gateway.admin_addr(), "/metrics").await;
     ["closed", "open", "half_open"].map(|word| {
         let name = format!("quell_breaker_state{{upstream=\"default\",state=\"{word}\"}} ");
         let found: Vec<_> =

@@ -173,11 +173,19 @@ pub(crate) async fn post(to: SocketAddr, target: &str, body: impl Into<Bytes>) -
     send(to, request("POST", target).body(Full::new(body.into())).unwrap()).await
 }
 
-/// One metric by its full name with labels.
+/// What the admin side shows, which is for this machine only.
+pub(crate) async fn look(admin: SocketAddr, target: &str) -> Reply {
+    let request = Request::builder().uri(target).header("host", "localhost");
+    send(admin, request.body(Full::<Bytes>::default()).unwrap()).await
+}
+
+/// One metric by its full name with labels; 0 if it has not counted yet.
 pub(crate) async fn metric(gateway: &Running, name: &str) -> f64 {
-    let text = get(gateway.admin_addr(), "/metrics").await;
+    let text = look(gateway.admin_addr(), "/metrics").await;
     let line = text.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.unwrap_or_else(|| panic!("no {name} in\n{}", text.text())).parse().unwrap()
+    let family = name.split('{').next().unwrap().trim_end_matches("_total");
+    assert!(text.text().contains(&format!("# TYPE {family} ")), "no {name} in\n{}", text.text());
+    line.map_or(0.0, |value| value.parse().unwrap())
 }
 
 /// An upstream's gauge.
