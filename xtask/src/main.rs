@@ -18,6 +18,7 @@ mod metadata;
 mod process;
 mod program;
 mod runs;
+mod services;
 mod test;
 mod tidy;
 mod twin;

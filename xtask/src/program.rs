@@ -12,14 +12,18 @@ const SERVERS: &str = "/usr/sbin";
 
 /// Where `name` is; installs Debian's `package` if it is nowhere and we are root.
 pub(crate) fn find(name: &str, package: &str) -> Result<PathBuf> {
-    if let Some(path) = look(name) {
-        return Ok(path);
-    }
-    if !is_root() || look("apt-get").is_none() {
-        bail!("{name} is not installed: install the package {package}, or run this as root");
-    }
-    install(package)?;
+    find_all(&[(name, package)])?;
     look(name).with_context(|| format!("the package {package} brought no {name}"))
+}
+
+/// The same for several, installed together: each installation asks for all lists anew.
+pub(crate) fn find_all(wanted: &[(&str, &str)]) -> Result<()> {
+    let missing = wanted.iter().filter(|(name, _)| look(name).is_none());
+    let (names, packages): (Vec<_>, Vec<_>) = missing.copied().unzip();
+    if names.is_empty() {
+        return Ok(());
+    }
+    install(&packages).with_context(|| format!("not installed: {}", names.join(", ")))
 }
 
 /// Where `name` is, if it is anywhere.
@@ -34,8 +38,14 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|entry| entry.uid() == 0)
 }
 
-fn install(package: &str) -> Result<()> {
-    for args in [&["update"][..], &["install", "-y", "--no-install-recommends", package]] {
+/// Installs Debian's packages, where we may.
+pub(crate) fn install(packages: &[&str]) -> Result<()> {
+    let names = packages.join(" ");
+    if !is_root() || look("apt-get").is_none() {
+        bail!("install the packages {names}, or run this as root");
+    }
+    let install = ["install", "-y", "--no-install-recommends"];
+    for args in [&["update"][..], &[&install, packages].concat()] {
         let status = Command::new("apt-get")
             .args(args)
             .env("DEBIAN_FRONTEND", "noninteractive")

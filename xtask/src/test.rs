@@ -5,13 +5,14 @@
 //!
 //! **How.** Some promises are counted: a million seeds, a hundred thousand calls. They run with small counts by
 //! default, so that the loop of edit and test stays short, and with full ones under `--full`, which tests read
-//! from the environment variable [`FULL`]. What follows `--` goes to `cargo test`;
-//! whoever asks for some tests only is spared the examples.
+//! from the environment variable [`FULL`]. Tests that send others' programs through the gateway find them where
+//! [`services::CLIENTS`] says; they are brought first. What follows `--` goes to `cargo test`; whoever asks for some tests only is
+//! spared the examples.
 
 use anyhow::Result;
 
-use crate::examples;
 use crate::workspace::Workspace;
+use crate::{examples, services};
 
 /// Set to `1` where counts are to be full.
 pub(crate) const FULL: &str = "QUELL_FULL";
@@ -31,7 +32,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if !args.examples {
-        workspace.run(&mut command(workspace, args))?;
+        let clients = services::clients(workspace)?;
+        workspace.run(command(workspace, args).env(services::CLIENTS, clients))?;
     }
     if args.rest.is_empty() { examples::run(workspace) } else { Ok(()) }
 }
