@@ -149,8 +149,9 @@ impl Tenants {
     pub fn new(config: &Config, clock: &Clock) -> Result<Self, Invalid> {
         let mut tenants = Self::default();
         for (name, written) in &config.tenants {
-            let quota =
-                written.rate_limit.map(|limit| Quota::new("tenant", limit, 1, clock.clone()));
+            let quota = written
+                .rate_limit
+                .map(|limit| Ok(Quota::new("tenant", limit, 1, clock.clone())?.mode(written.mode)));
             let wrong = |error| Invalid::Limit { tenant: name.clone(), error };
             let quota = quota.transpose().map_err(wrong)?;
             for place in &written.keys {
