@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quell::config::{self, LimitKey, Match, RouteProtocol, TenantsNeed};
+use quell::config::{self, Match, RouteProtocol, TenantsNeed};
 use quell::core::Policy;
 use quell::levers::route_key;
 use quell::upstream::Host;
@@ -17,7 +17,7 @@ use quell::{Clock, Upstream};
 use super::backend::Backend;
 use super::log::Log;
 use super::route::{Route, Seen, host_of};
-use super::route_limit::{By, RouteLimit};
+use super::route_limit::RouteLimit;
 use super::start::Error;
 use super::tenants::Tenants;
 
@@ -130,14 +130,14 @@ impl Plan {
 }
 
 /// A route and how its calls behave.
-pub(super) struct Terms {
-    pub(super) route: config::Route,
-    pub(super) policy: config::Policy,
-    pub(super) spec: Policy,
+pub(crate) struct Terms {
+    pub(crate) route: config::Route,
+    pub(crate) policy: config::Policy,
+    pub(crate) spec: Policy,
 }
 
 /// The routes of a file. One without any, and with one upstream, sends everything there.
-fn routes(file: &config::Config) -> Result<Vec<Terms>, Error> {
+pub(crate) fn routes(file: &config::Config) -> Result<Vec<Terms>, Error> {
     let mut written = file.routes.clone();
     if written.is_empty() {
         let mut names = file.upstreams.keys();
@@ -181,16 +181,9 @@ fn per_try(routes: &[Terms], upstream: &str) -> Duration {
 
 /// How often a route may be asked.
 fn limit(route: &config::Route, clock: &Clock) -> Result<Option<RouteLimit>, Error> {
-    let Some(config::RouteLimit { spec, mode, key }) = &route.rate_limit else { return Ok(None) };
-    let by = match key {
-        LimitKey::Route => By::Route,
-        LimitKey::Tenant => By::Tenant,
-        LimitKey::Ip => By::Ip,
-        // The file was read, so it is a name.
-        LimitKey::Header(name) => name.parse().map_or(By::Route, By::Header),
-    };
     let wrong = |error| Error::Limit { route: route.name.clone(), error };
-    RouteLimit::new(*spec, *mode, by, clock.clone()).map(Some).map_err(wrong)
+    let limit = route.rate_limit.as_ref().map(|written| RouteLimit::new(written, clock.clone()));
+    limit.transpose().map_err(wrong)
 }
 
 /// Each upstream's chance is its own, and other in every process: a fleet must not act in step.

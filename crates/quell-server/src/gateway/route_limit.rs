@@ -9,11 +9,12 @@
 //!
 //! ```
 //! use http::HeaderMap;
-//! use quell::{Clock, core::{limiter, mode::Mode}};
-//! use quell_server::gateway::route_limit::{Asker, By, RouteLimit};
+//! use quell::{Clock, config::{self, LimitKey}, core::{limiter, mode::Mode}};
+//! use quell_server::gateway::route_limit::{Asker, RouteLimit};
 //!
-//! let once = limiter::Spec { per_second: 1.0, burst: 1 };
-//! let limit = RouteLimit::new(once, Mode::Enforce, By::Ip, Clock::manual())?;
+//! let spec = limiter::Spec { per_second: 1.0, burst: 1 };
+//! let written = config::RouteLimit { spec, mode: Mode::Enforce, key: LimitKey::Ip };
+//! let limit = RouteLimit::new(&written, Clock::manual())?;
 //! let headers = HeaderMap::new();
 //! let from = |ip| Asker { tenant: None, ip: Some(ip), headers: &headers };
 //! assert!(limit.take(from("10.0.0.1".parse()?)).is_ok());
@@ -24,10 +25,10 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, HeaderName};
+use http::HeaderMap;
 use quell::{
     Clock,
-    core::{limiter, mode::Mode},
+    config::{self, LimitKey},
     http::quota::{Decisions, Invalid, Limited, Passed, Quota, network},
 };
 
@@ -35,19 +36,6 @@ use super::tenants::Tenant;
 
 /// How many have a bucket of their own.
 const KEYS: usize = 10_000;
-
-/// Who shares a bucket.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum By {
-    /// All who ask.
-    Route,
-    /// A tenant.
-    Tenant,
-    /// An address.
-    Ip,
-    /// All who have the same value in this field.
-    Header(HeaderName),
-}
 
 /// What of a request tells who asks.
 #[derive(Debug, Clone, Copy)]
@@ -63,25 +51,28 @@ pub struct Asker<'a> {
 /// How often a route may be asked. See the [module](self).
 #[derive(Debug)]
 pub struct RouteLimit {
-    by: By,
+    key: LimitKey,
     quota: Quota,
 }
 
 impl RouteLimit {
     /// The same limit for each.
-    pub fn new(limit: limiter::Spec, mode: Mode, by: By, clock: Clock) -> Result<Self, Invalid> {
-        let keys = if by == By::Route { 1 } else { KEYS };
-        Ok(Self { by, quota: Quota::new("route", limit, keys, clock)?.mode(mode) })
+    pub fn new(written: &config::RouteLimit, clock: Clock) -> Result<Self, Invalid> {
+        let keys = if written.key == LimitKey::Route { 1 } else { KEYS };
+        let quota = Quota::new("route", written.spec, keys, clock)?.mode(written.mode);
+        Ok(Self { key: written.key.clone(), quota })
     }
 
     /// Lets a request pass and says what to add to its reply, or refuses it.
     pub fn take(&self, asker: Asker<'_>) -> Result<Passed, Limited> {
         let take = |key: Option<&[u8]>| self.quota.take(key, 1);
-        match &self.by {
-            By::Route => take(None),
-            By::Tenant => take(asker.tenant.map(|tenant| tenant.name.as_bytes())),
-            By::Header(name) => take(asker.headers.get(name).map(|value| value.as_bytes())),
-            By::Ip => match asker.ip.map(network) {
+        match &self.key {
+            LimitKey::Route => take(None),
+            LimitKey::Tenant => take(asker.tenant.map(|tenant| tenant.name.as_bytes())),
+            LimitKey::Header(name) => {
+                take(asker.headers.get(name.as_str()).map(|value| value.as_bytes()))
+            }
+            LimitKey::Ip => match asker.ip.map(network) {
                 None => take(None),
                 Some(IpAddr::V4(ip)) => take(Some(&ip.octets())),
                 Some(IpAddr::V6(ip)) => take(Some(&ip.octets())),
@@ -103,23 +94,24 @@ impl RouteLimit {
     /// once nothing else can go wrong with a reload: see [`Quota::follow`].
     #[must_use = "only what is returned has the new numbers"]
     pub fn follow(&self, fresh: Self) -> Self {
-        if self.by != fresh.by {
+        if self.key != fresh.key {
             return fresh;
         }
-        Self { by: fresh.by, quota: self.quota.follow(fresh.quota) }
+        Self { key: fresh.key, quota: self.quota.follow(fresh.quota) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
+    use quell::core::{limiter, mode::Mode};
 
     use super::*;
 
-    const ONCE: limiter::Spec = limiter::Spec { per_second: 1.0, burst: 1 };
-
-    fn limit(by: By, clock: &Clock) -> RouteLimit {
-        RouteLimit::new(ONCE, Mode::Enforce, by, clock.clone()).unwrap()
+    fn limit(key: LimitKey, clock: &Clock) -> RouteLimit {
+        let spec = limiter::Spec { per_second: 1.0, burst: 1 };
+        let written = config::RouteLimit { spec, mode: Mode::Enforce, key };
+        RouteLimit::new(&written, clock.clone()).unwrap()
     }
 
     fn passes(limit: &RouteLimit, ip: Option<&str>, headers: &HeaderMap) -> bool {
@@ -129,7 +121,7 @@ mod tests {
 
     #[test]
     fn all_who_ask_a_route_share_its_bucket() {
-        let limit = limit(By::Route, &Clock::manual());
+        let limit = limit(LimitKey::Route, &Clock::manual());
         assert!(passes(&limit, Some("10.0.0.1"), &HeaderMap::new()));
         assert!(!passes(&limit, Some("10.0.0.2"), &HeaderMap::new()));
         assert_eq!(limit.decisions(), Decisions { passed: 1, limited: 1, would_limit: 0 });
@@ -137,7 +129,7 @@ mod tests {
 
     #[test]
     fn an_address_has_a_bucket_and_so_has_a_network_of_ipv6() {
-        let limit = limit(By::Ip, &Clock::manual());
+        let limit = limit(LimitKey::Ip, &Clock::manual());
         let none = HeaderMap::new();
         let answers =
             [Some("10.0.0.1"), Some("::ffff:10.0.0.1"), Some("10.0.0.2"), Some("2001:db8::1")]
@@ -150,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_fields_value_has_a_bucket_and_those_without_share_one() {
-        let limit = limit(By::Header(HeaderName::from_static("x-device")), &Clock::manual());
+        let limit = limit(LimitKey::Header("x-device".to_owned()), &Clock::manual());
         let mut headers = HeaderMap::new();
         assert!(passes(&limit, None, &headers) && !passes(&limit, None, &headers));
         for value in ["a", "b", ""] {
@@ -164,11 +156,11 @@ mod tests {
     fn a_reload_refills_no_bucket_unless_it_tells_others_apart() {
         let clock = Clock::manual();
         let (none, ip) = (HeaderMap::new(), Some("10.0.0.1"));
-        let before = limit(By::Ip, &clock);
+        let before = limit(LimitKey::Ip, &clock);
         assert!(passes(&before, ip, &none));
-        let after = before.follow(limit(By::Ip, &clock));
+        let after = before.follow(limit(LimitKey::Ip, &clock));
         assert!(!passes(&after, ip, &none));
-        let other = after.follow(limit(By::Route, &clock));
+        let other = after.follow(limit(LimitKey::Route, &clock));
         assert!(passes(&other, ip, &none));
     }
 }
