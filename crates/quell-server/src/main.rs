@@ -11,7 +11,7 @@ use quell::config::{HostField, Listen};
 use quell_server::check;
 use quell_server::demo::show;
 use quell_server::gateway::{self, Config, Notify, Target};
-use quell_server::{ctl, key, schema, sim};
+use quell_server::{ctl, explain, init, key, schema, sim};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Retry infrastructure that cannot cause a retry storm.
@@ -28,6 +28,8 @@ enum Command {
     Gateway(GatewayArgs),
     Check(check::Args),
     Ctl(ctl::Args),
+    Explain(explain::Args),
+    Init(init::Args),
     Key(key::Args),
     Schema(schema::Args),
     Sim(sim::Args),
@@ -68,6 +70,8 @@ fn main() -> ExitCode {
         Command::Gateway(args) => serve(args).map(|()| ExitCode::SUCCESS),
         Command::Check(args) => check::main(&args),
         Command::Ctl(args) => ctl::main(&args),
+        Command::Explain(args) => explain::main(&args),
+        Command::Init(args) => init::main(&args),
         Command::Key(args) => key::main(&args),
         Command::Schema(args) => schema::main(&args),
         Command::Sim(args) => sim::main(&args),

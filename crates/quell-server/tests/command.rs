@@ -344,3 +344,58 @@ fn the_schema_is_one_document() {
     let route = &schema["properties"]["route"]["items"]["properties"];
     assert!(route["fallback"]["properties"]["status"].is_object(), "{route}");
 }
+
+#[test]
+fn a_file_to_start_from_passes_the_check_starts_a_gateway_and_is_not_written_over() {
+    let dir = std::env::temp_dir().join(format!("quell-init-{}", std::process::id()));
+    std::fs::create_dir(&dir).unwrap();
+    let file = dir.join("quell.toml");
+    let path = file.to_str().unwrap();
+    let made = quell(&["init", path, "--to", "http://127.0.0.1:9"]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let checked = quell(&["check", path, "--strict"]);
+    let said = text(&checked.stdout);
+    assert!(checked.status.success(), "{said}{}", text(&checked.stderr));
+    assert!(said.contains("1 route, 0 lints, 0 settings not used"), "{said}");
+
+    let again = quell(&["init", path]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("is there already"), "{}", text(&again.stderr));
+    assert!(std::fs::read_to_string(&file).unwrap().contains("http://127.0.0.1:9\""));
+    assert!(quell(&["init", path, "--force"]).status.success());
+
+    let free = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    let mut gateway = Command::new(env!("CARGO_BIN_EXE_quell"))
+        .args([&["gateway", "--config", path][..], &free].concat())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut words = [0; 6];
+    std::io::Read::read_exact(gateway.stderr.as_mut().unwrap(), &mut words).unwrap();
+    assert_eq!(&words, b"quell:", "it says where it listens");
+    assert!(gateway.try_wait().unwrap().is_none(), "it did not start");
+    gateway.kill().unwrap();
+    gateway.wait().unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn why_a_request_is_retried_is_explained_in_words_and_for_machines() {
+    let file = std::env::temp_dir().join(format!("quell-explain-{}.toml", std::process::id()));
+    std::fs::write(&file, "version = 1\n[upstream.stock]\nendpoints = [\"http://a:1\"]\n").unwrap();
+    let explain =
+        |more: &[&str]| quell(&[&["explain", "--config", file.to_str().unwrap()], more].concat());
+    let shown = text(&explain(&["--status", "503", "--sequence", "ok*9 fail*200"]).stdout);
+    for part in ["503, attempt 1: is retried\n", "(policy: defaults of gateway)", "fail*200", "##"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let json = explain(&["--fault", "reset", "--method", "POST", "--json"]).stdout;
+    let report: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!((&report["retried"], &report["reason"]), (&0.0.into(), &"not_safe".into()));
+    let wrong = explain(&["--status", "503", "--set", "policy.x.attemps=1"]);
+    let neither = explain(&[]);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(wrong.status.code(), Some(1), "as quell check ends on a wrong file");
+    assert!(text(&neither.stderr).contains("--status"), "{}", text(&neither.stderr));
+}

@@ -12,6 +12,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use quell::config::{Error, Override, value};
 
+pub(crate) use self::report::called;
 use self::report::{Given, Report};
 use crate::sim::file;
 
@@ -95,7 +96,8 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if hurts { ExitCode::from(2) } else { ExitCode::SUCCESS })
 }
 
-fn wrong(error: &Error, json: bool) -> anyhow::Result<ExitCode> {
+/// Tells what is wrong with a file.
+pub(crate) fn wrong(error: &Error, json: bool) -> anyhow::Result<ExitCode> {
     if json {
         println!("{}", serde_json::to_string_pretty(&report::Wrong::from(error))?);
     } else if let Error::Read { .. } = error {

@@ -195,7 +195,7 @@ impl Route {
 }
 
 /// What a policy is called, whether or not there is one.
-fn called(config: &Config, name: &str, upstream: &Upstream) -> String {
+pub(crate) fn called(config: &Config, name: &str, upstream: &Upstream) -> String {
     match config.policies.contains_key(name) {
         true => name.to_owned(),
         false => format!("defaults of {}", upstream.preset.word()),

@@ -105,7 +105,7 @@ impl Route {
 
 /// Which requests a route is for.
 #[derive(Debug)]
-pub(super) struct Matcher {
+pub(crate) struct Matcher {
     host: Option<Host>,
     path: PathMatch,
     methods: Vec<Method>,
@@ -121,7 +121,7 @@ enum Host {
 
 impl Matcher {
     /// What cannot be a name or a value was refused when the file was read; here it matches nothing.
-    pub(super) fn new(written: &Match) -> Self {
+    pub(crate) fn new(written: &Match) -> Self {
         let host = written.host.as_ref().map(|host| match host.strip_prefix('*') {
             Some(suffix) => Host::Suffix(suffix.to_ascii_lowercase()),
             None => Host::Exact(host.to_ascii_lowercase()),
@@ -138,7 +138,7 @@ impl Matcher {
         }
     }
 
-    pub(super) fn matches(&self, host: Option<&str>, parts: &Seen<'_>) -> bool {
+    pub(crate) fn matches(&self, host: Option<&str>, parts: &Seen<'_>) -> bool {
         self.path_matches(parts.path)
             && (self.methods.is_empty() || self.methods.contains(parts.method))
             && self.host.as_ref().is_none_or(|wanted| host.is_some_and(|host| wanted.is(host)))
@@ -178,10 +178,10 @@ impl Host {
 
 /// What of a request decides on its route.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seen<'a> {
-    pub(super) method: &'a Method,
-    pub(super) path: &'a str,
-    pub(super) headers: &'a HeaderMap,
+pub(crate) struct Seen<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) path: &'a str,
+    pub(crate) headers: &'a HeaderMap,
 }
 
 /// The host that a request is for, without its port.

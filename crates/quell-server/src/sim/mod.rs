@@ -10,7 +10,7 @@ mod layers;
 mod report;
 mod rungs;
 mod runs;
-mod spark;
+pub(crate) mod spark;
 mod sweep;
 mod tip;
 pub mod validate;
