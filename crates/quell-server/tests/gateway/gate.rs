@@ -28,7 +28,7 @@ async fn read_some(stream: &mut TcpStream) -> String {
 }
 
 async fn malformed(gateway: &Running) -> u64 {
-    let text = get(gateway.admin_addr(), "/metrics").await;
+    let text = look(gateway.admin_addr(), "/metrics").await;
     let lines = text.text().lines().filter(|line| {
         line.starts_with("quell_requests_total{") && line.contains("outcome=\"malformed\"")
     });
