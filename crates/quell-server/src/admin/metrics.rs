@@ -9,7 +9,7 @@ use super::catalogue::{self, row_of};
 use super::exposition::{Family, Format, Page};
 use super::tally::{BOUNDS, MOST_NAMES};
 use super::view::margin;
-use crate::gateway::counters::{CAME, Count, Counters};
+use crate::gateway::counters::{CAME, CoreCounters, Count, Counters, REASONS};
 use crate::gateway::per_core::Gateway;
 use crate::gateway::plan::Plan;
 
@@ -94,17 +94,15 @@ fn routes(page: &mut Page, gateway: &Gateway, plan: &Plan) {
 
 /// All reasons, always: a rate of what has not happened yet is nought, not missing.
 fn reasons(page: &mut Page, gateway: &Gateway) {
-    let by_reason: [(Metric, fn(&Counters, usize) -> &Count); 2] = [
-        (labels::RETRIES_DENIED, |counters, i| &counters.denied[i]),
-        (labels::REFUSALS, |counters, i| &counters.refusals[i]),
-    ];
-    for (metric, count) in by_reason {
+    let mut show = |metric, count: fn(&Counters) -> &[Count; REASONS]| {
         let mut family = family(page, metric);
         for (i, reason) in Reason::ALL.iter().enumerate() {
-            let sum = gateway.sum(|counters| count(counters, i));
+            let sum = gateway.sum(|counters| &count(counters)[i]);
             family.sample(&[("reason", reason.as_str())], sum as f64);
         }
-    }
+    };
+    show(labels::RETRIES_DENIED, |counters| &counters.denied);
+    show(labels::REFUSALS, |counters| &counters.refusals);
 }
 
 /// The levels that upstreams are at, and what observers were told of them.
@@ -194,7 +192,7 @@ fn limits(page: &mut Page, plan: &Plan) {
 
 /// What is of the process as a whole.
 fn process(page: &mut Page, gateway: &Gateway) {
-    let sum = |count: fn(&crate::gateway::counters::CoreCounters) -> &Count| {
+    let sum = |count: fn(&CoreCounters) -> &Count| {
         gateway.cores.iter().map(|core| count(core).get()).sum::<u64>() as f64
     };
     family(page, catalogue::STALE).sample(&[], sum(|core| &core.stale));

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 use quell::core::in_flight::Limit;
-use quell_server::gateway::Running;
+use quell_server::gateway::{self, Config, Running};
 use serde_json::{Value, json};
 
-use crate::kit::*;
+use crate::kit::{self, *};
 
 /// A place that every test has, and no secret.
 const TOKEN: &str = env!("CARGO_PKG_NAME");
@@ -19,10 +19,7 @@ fn with_token(to: SocketAddr) -> Running {
     with_token_and(to, |_| {})
 }
 
-fn with_token_and(
-    to: SocketAddr,
-    change: impl FnOnce(&mut quell_server::gateway::Config),
-) -> Running {
+fn with_token_and(to: SocketAddr, change: impl FnOnce(&mut Config)) -> Running {
     gateway_with(to, |config| {
         // cargo tells every test its package's name.
         config.file.gateway.admin_token = Some("env:CARGO_PKG_NAME".parse().unwrap());
@@ -89,7 +86,7 @@ async fn a_foreign_page_can_neither_look_nor_change() {
 #[tokio::test]
 async fn nothing_changes_without_the_token() {
     let fake = Fake::start(|_, _| answer(200, "")).await;
-    let (open, closed) = (gateway(fake.addr), with_token(fake.addr));
+    let (open, closed) = (kit::gateway(fake.addr), with_token(fake.addr));
     let body = || Full::new(Bytes::from(r#"{"lever":"open"}"#));
     for (method, path) in
         [("POST", "/levers"), ("DELETE", "/levers/1"), ("POST", "/reload"), ("POST", "/drain")]
@@ -322,4 +319,62 @@ async fn the_command_does_what_the_requests_do() {
         .unwrap();
     let text = String::from_utf8_lossy(&quell.stderr).into_owned();
     assert!(text.contains(&format!("no gateway's admin side at http://{admin}")), "{text}");
+}
+
+/// X9: levers and state outlive a reload, and a file that is wrong changes nothing.
+#[tokio::test]
+async fn a_reload_is_asked_for_and_takes_all_of_the_file_or_nothing() {
+    let fake = Fake::start(|_, _| answer(503, "no")).await;
+    let folder = crate::files::Dir::new("admin-reload");
+    let path = folder.path("quell.toml");
+    let write = |attempts: &str| {
+        let text = format!(
+            "version = 1\n[gateway]\nadmin_token = \"env:CARGO_PKG_NAME\"\n[policy.x]\nattempts = {attempts}\n\
+             [upstream.x]\nendpoints = [\"http://{}\"]\n",
+            fake.addr
+        );
+        std::fs::write(&path, text).unwrap();
+    };
+    write("2");
+    let file = quell::config::Config::load(&path, &[]).unwrap();
+    let config = Config::of(file).on_free_ports();
+    let gateway = gateway::start(Config { path: Some(path.clone()), ..config }).unwrap();
+    let sends = async || {
+        let before = fake.seen().len();
+        get(gateway.addr(), "/").await;
+        fake.seen().len() - before
+    };
+    assert_eq!(sends().await, 2);
+    pull(&gateway, json!({ "lever": "limit", "value": 7 })).await;
+    write("3");
+    let reply = change(&gateway, "POST", "/reload", json!({ "by": "ann" })).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert!(reply.text().contains("policy.x.attempts is 3, was 2"), "{}", reply.text());
+    assert_eq!(sends().await, 3);
+    write("\"many\"");
+    let reply = change(&gateway, "POST", "/reload", Value::Null).await;
+    assert_eq!(reply.status, 422);
+    assert!(reply.text().contains("policy.x.attempts"), "{}", reply.text());
+    assert_eq!(sends().await, 3);
+    for (result, times) in [("success", 1.0), ("failure", 1.0)] {
+        let name = format!("quell_config_reloads_total{{result=\"{result}\"}}");
+        assert_eq!(metric(&gateway, &name).await, times);
+    }
+    assert_eq!(metric(&gateway, "quell_in_flight_limit{upstream=\"x\"}").await, 7.0);
+    assert_eq!(shown(&gateway, "/levers").await[0]["value"], json!(7));
+}
+
+#[tokio::test]
+async fn a_drain_is_asked_for_once_and_whoever_runs_the_gateway_hears_of_it() {
+    let fake = Fake::start(|_, _| answer(200, "")).await;
+    let gateway = with_token(fake.addr);
+    let drains = tokio::spawn(gateway.drains());
+    assert_eq!(look(gateway.admin_addr(), "/readyz").await.status, 200);
+    for _ in 0..2 {
+        assert_eq!(change(&gateway, "POST", "/drain", Value::Null).await.status, 200);
+    }
+    tokio::time::timeout(PATIENCE, drains).await.unwrap().unwrap();
+    assert_eq!(look(gateway.admin_addr(), "/readyz").await.status, 503);
+    assert_eq!(shown(&gateway, "/state").await["ready"], json!(false));
+    tokio::task::spawn_blocking(|| gateway.drain()).await.unwrap();
 }
