@@ -4,11 +4,12 @@ mod peers;
 
 use std::time::{Duration, Instant};
 
-use quell::config::{Protocol, RetryOn, RouteProtocol};
-use quell_server::gateway::{Config, Running};
-use tokio::net::TcpListener;
+use quell::config::{Protocol, RetryOn, RouteProtocol, ServerTls};
+use quell_server::gateway::{self, Config, Running};
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::kit::{gateway_with, metric, ms, until};
+use crate::tls::{H2, Site, localhost};
 use peers::{Caller, Fields, Line, OK, Origin, told};
 
 const UNAVAILABLE: Fields = &[("grpc-status", "14"), ("grpc-message", "down"), ("aisle", "3")];
@@ -246,6 +247,31 @@ async fn streams_of_either_side_pass_and_both_sides_talk_at_once() {
     drop(speaker);
     assert_eq!(reply.listener.next().await.unwrap(), None);
     assert_eq!(reply.listener.trailers.unwrap()["grpc-status"], "0");
+}
+
+#[tokio::test]
+async fn calls_pass_over_tls_on_both_sides_and_nobody_says_which_protocol() {
+    let site = Site::new("grpc");
+    let script = [Line::Trailers(UNAVAILABLE), Line::Then("7", OK), Line::Echo];
+    let origin = Origin::over(&script, Some(site.acceptor(None))).await;
+    let mut config = Config::local(format!("https://{}", origin.addr).parse().unwrap());
+    for upstream in config.file.upstreams.values_mut() {
+        upstream.tls.ca = Some(site.ca.file.clone());
+        upstream.tls.server_name = Some("localhost".into());
+    }
+    let (cert, key) = (site.cert.clone(), site.key.clone());
+    config.file.gateway.tls = Some(ServerTls { cert, key, client_ca: None });
+    let gateway = gateway::start(config).unwrap();
+    let stream = TcpStream::connect(gateway.addr()).await.unwrap();
+    let stream = site.caller(H2, None).connect(localhost(), stream).await.unwrap();
+    let mut caller = Caller::over(stream).await;
+
+    let ended = caller.call(KEYED, &["pens"]).await;
+    assert_eq!((&ended.messages[..], ended.code()), (&["7".to_owned()][..], Some("0")));
+    assert_eq!(origin.seen().len(), 2);
+    let (speaker, mut reply) = caller.begin().await;
+    speaker.say("one");
+    assert_eq!(reply.listener.next().await.unwrap().as_deref(), Some("one"));
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use crate::files::{Authority, Dir};
 use crate::kit::*;
 
-const H2: &[u8] = b"h2";
+pub(crate) const H2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
 /// The command, running, and what it said so far.
@@ -99,15 +99,15 @@ impl Drop for Quell {
 }
 
 /// Certificates of one authority for `localhost`, and the settings that name them.
-struct Site {
-    ca: Authority,
-    cert: PathBuf,
-    key: PathBuf,
+pub(crate) struct Site {
+    pub(crate) ca: Authority,
+    pub(crate) cert: PathBuf,
+    pub(crate) key: PathBuf,
     dir: Dir,
 }
 
 impl Site {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let dir = Dir::new(&format!("gateway-{name}"));
         let ca = dir.authority("ca");
         let (cert, key) = (dir.path("cert.pem"), dir.path("key.pem"));
@@ -121,7 +121,7 @@ impl Site {
     }
 
     /// A caller that trusts this authority, and shows what it is given.
-    fn caller(&self, alpn: &[u8], own: Option<(&Path, &Path)>) -> TlsConnector {
+    pub(crate) fn caller(&self, alpn: &[u8], own: Option<(&Path, &Path)>) -> TlsConnector {
         let builder = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .unwrap()
@@ -137,6 +137,25 @@ impl Site {
         TlsConnector::from(Arc::new(config))
     }
 
+    /// An upstream that shows this site's certificate, and lets in whom `client_ca` signed, or everybody.
+    pub(crate) fn acceptor(&self, client_ca: Option<&Authority>) -> TlsAcceptor {
+        let builder = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let builder = match client_ca {
+            None => builder.with_no_client_auth(),
+            Some(ca) => {
+                let roots = Arc::new(roots(ca));
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider());
+                builder.with_client_cert_verifier(verifier.build().unwrap())
+            }
+        };
+        let key = PrivateKeyDer::from_pem_file(&self.key).unwrap();
+        let mut config = builder.with_single_cert(chain(&self.cert), key).unwrap();
+        config.alpn_protocols = vec![H2.to_vec(), HTTP1.to_vec()];
+        TlsAcceptor::from(Arc::new(config))
+    }
+
     /// Asks once over a new connection; tells the answer and which certificate was shown.
     async fn ask(&self, quell: &Quell, alpn: &[u8]) -> (String, CertificateDer<'static>) {
         let stream = self.caller(alpn, None).connect(localhost(), quell.connect().await).await;
@@ -150,7 +169,7 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
-fn localhost() -> ServerName<'static> {
+pub(crate) fn localhost() -> ServerName<'static> {
     ServerName::try_from("localhost").unwrap()
 }
 
@@ -193,17 +212,7 @@ async fn ask(
 
 /// An upstream over TLS for `localhost` that lets in whom `client_ca` signed, and tells which HTTP it was spoken to in.
 async fn https_upstream(site: &Site, client_ca: &Authority) -> SocketAddr {
-    let verifier =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots(client_ca)), provider());
-    let key = PrivateKeyDer::from_pem_file(&site.key).unwrap();
-    let mut config = ServerConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_client_cert_verifier(verifier.build().unwrap())
-        .with_single_cert(chain(&site.cert), key)
-        .unwrap();
-    config.alpn_protocols = vec![H2.to_vec(), HTTP1.to_vec()];
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let acceptor = site.acceptor(Some(client_ca));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     tokio::spawn(async move {

@@ -16,11 +16,13 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
 use crate::kit::PATIENCE;
 
@@ -88,6 +90,11 @@ struct Shared {
 
 impl Origin {
     pub(crate) async fn start(script: &[Line]) -> Self {
+        Self::over(script, None).await
+    }
+
+    /// With TLS, if there is an acceptor.
+    pub(crate) async fn over(script: &[Line], tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
@@ -103,10 +110,13 @@ impl Origin {
                 let (stream, _) = listener.accept().await.unwrap();
                 stream.set_nodelay(true).unwrap();
                 all.connections.fetch_add(1, Ordering::Relaxed);
-                let all = Arc::clone(&all);
-                let service = service_fn(move |request| answer(request, Arc::clone(&all)));
-                let http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-                tokio::spawn(http.serve_connection(TokioIo::new(stream), service));
+                let (all, tls) = (Arc::clone(&all), tls.clone());
+                tokio::spawn(async move {
+                    match tls {
+                        None => serve(stream, all).await,
+                        Some(tls) => serve(tls.accept(stream).await.unwrap(), all).await,
+                    }
+                });
             }
         });
         Self { addr, shared, task }
@@ -136,6 +146,12 @@ impl Drop for Origin {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, all: Arc<Shared>) {
+    let service = service_fn(move |request| answer(request, Arc::clone(&all)));
+    let http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }
 
 type Sent = Result<Frame<Bytes>, &'static str>;
@@ -328,6 +344,10 @@ impl Caller {
     pub(crate) async fn connect(to: SocketAddr) -> Self {
         let stream = TcpStream::connect(to).await.unwrap();
         stream.set_nodelay(true).unwrap();
+        Self::over(stream).await
+    }
+
+    pub(crate) async fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
         let http = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
         let (send, connection) = http.handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
