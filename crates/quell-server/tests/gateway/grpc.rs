@@ -223,6 +223,33 @@ async fn failures_that_are_all_200s_open_the_breaker_and_its_refusals_say_when_t
 }
 
 #[tokio::test]
+async fn who_is_turned_away_at_the_door_is_told_so_in_trailers_too() {
+    const PENS: Fields = &[("goods", "pens")];
+    let origin = Origin::start(&[Line::Then("7", OK)]).await;
+    let text = format!(
+        "version = 1\n[upstream.stock]\nendpoints = [\"http://{}\"]\nprotocol = \"http2\"\n\
+         [[route]]\nupstream = \"stock\"\nmatch = {{ headers = {{ goods = \"pens\" }} }}\n\
+         rate_limit = {{ per_second = 0.001, burst = 1 }}\n",
+        origin.addr
+    );
+    let file = quell::config::Config::parse("quell.toml", &text, &[]).unwrap();
+    let gateway = gateway::start(Config::of(file).on_free_ports()).unwrap();
+    let mut caller = Caller::connect(gateway.addr()).await;
+    assert_eq!(caller.call(PENS, &["?"]).await.code(), Some("0"));
+    for (fields, code, reason, may_return) in
+        [(PENS, "8", "rate_limited", true), (&[], "5", "no_route", false)]
+    {
+        let refused = caller.call(fields, &["?"]).await;
+        assert!(refused.trailers_only, "{refused:?}");
+        assert_eq!((refused.code(), refused.end("grpc-message")), (Some(code), Some(reason)));
+        assert_eq!(refused.end("quell-stop"), Some(reason));
+        let pushback: i64 = refused.end("grpc-retry-pushback-ms").unwrap().parse().unwrap();
+        assert_eq!(pushback > 0, may_return, "{pushback}");
+    }
+    assert_eq!(origin.seen().len(), 1);
+}
+
+#[tokio::test]
 async fn a_route_can_say_that_it_speaks_grpc_whatever_the_content_type() {
     let origin = Origin::start(&[Line::Trailers(UNAVAILABLE), Line::Then("7", OK)]).await;
     let gateway = in_front_of(&origin, |config| {
