@@ -270,7 +270,7 @@ fn effective(
     }
     if let Some(hedge) = policy.hedge {
         let share = hedge.after * 100.0;
-        words.push(("hedge", format!("beside what is slower than {share} %; not by the gateway")));
+        words.push(("hedge", format!("beside what is slower than {share} %")));
     }
     words
 }

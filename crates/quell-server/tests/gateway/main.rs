@@ -11,4 +11,6 @@ mod kit;
 mod life;
 mod proxy;
 mod retry;
+mod routes;
+mod streams;
 mod tls;

@@ -1,0 +1,256 @@
+//! What is more than a request and a reply: trailers, protocols that are switched, bodies that do not end.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use crate::kit::*;
+
+/// Accepts one connection and reads a head from it.
+async fn accept(listener: &TcpListener) -> (TcpStream, String) {
+    let (mut stream, _) = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+    let head = until_seen(&mut stream, "\r\n\r\n").await;
+    (stream, head)
+}
+
+async fn until_seen(stream: &mut TcpStream, end: &str) -> String {
+    let mut text = Vec::new();
+    while !text.windows(end.len()).any(|part| part == end.as_bytes()) {
+        let mut part = [0; 4096];
+        let n = timeout(PATIENCE, stream.read(&mut part)).await.expect("too late").unwrap();
+        assert!(n > 0, "closed after {:?}", String::from_utf8_lossy(&text));
+        text.extend_from_slice(&part[..n]);
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[tokio::test]
+async fn a_switched_protocol_is_carried_both_ways_until_one_side_ends() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gateway = gateway(listener.local_addr().unwrap());
+    let mut caller = TcpStream::connect(gateway.addr()).await.unwrap();
+    let ask = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n\r\n";
+    caller.write_all(ask.as_bytes()).await.unwrap();
+    let (mut service, head) = accept(&listener).await;
+    let head = head.to_ascii_lowercase();
+    assert!(head.contains("upgrade: websocket") && head.contains("connection: upgrade"), "{head}");
+    let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nfirst";
+    service.write_all(switch.as_bytes()).await.unwrap();
+    let seen = until_seen(&mut caller, "first").await;
+    assert!(
+        seen.starts_with("HTTP/1.1 101")
+            && seen.to_ascii_lowercase().contains("upgrade: websocket"),
+        "{seen}"
+    );
+    // Bytes that would never pass as a request.
+    caller.write_all(b"\x81\x00\n\n not http").await.unwrap();
+    until_seen(&mut service, "not http").await;
+    service.write_all(b"pong").await.unwrap();
+    until_seen(&mut caller, "pong").await;
+    assert_eq!(gauge(&gateway, "quell_in_flight").await, 0.0, "a tunnel holds no slot");
+    drop(service);
+    assert_eq!(timeout(PATIENCE, caller.read(&mut [0; 16])).await.unwrap().unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_service_that_switches_unasked_is_broken() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gateway = gateway(listener.local_addr().unwrap());
+    let reply = tokio::spawn(post_to(gateway.addr()));
+    let (mut service, _) = accept(&listener).await;
+    let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n";
+    service.write_all(switch.as_bytes()).await.unwrap();
+    assert_eq!(timeout(PATIENCE, reply).await.unwrap().unwrap().status, 502);
+}
+
+async fn post_to(addr: std::net::SocketAddr) -> Reply {
+    post(addr, "/", "x").await
+}
+
+#[tokio::test]
+async fn informational_replies_of_the_service_are_swallowed_and_the_final_one_passes() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gateway = gateway(listener.local_addr().unwrap());
+    let addr = gateway.addr();
+    let reply = tokio::spawn(async move { get(addr, "/").await });
+    let (mut service, _) = accept(&listener).await;
+    for _ in 0..50 {
+        service.write_all(b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n").await.unwrap();
+    }
+    service.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+    let reply = timeout(PATIENCE, reply).await.unwrap().unwrap();
+    assert_eq!((reply.status.as_u16(), reply.text()), (200, "ok"));
+}
+
+#[tokio::test]
+async fn a_caller_that_expects_is_told_to_go_on_only_when_it_is_admitted() {
+    let upstream = Fake::start(|_, seen| answer(200, seen.body.clone())).await;
+    let gateway = gateway(upstream.addr);
+    let head = |more: &str| {
+        format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n{more}\r\n"
+        )
+    };
+    let mut admitted = TcpStream::connect(gateway.addr()).await.unwrap();
+    admitted.write_all(head("").as_bytes()).await.unwrap();
+    let seen = until_seen(&mut admitted, "\r\n\r\n").await;
+    assert!(seen.starts_with("HTTP/1.1 100"), "{seen}");
+    admitted.write_all(b"hello").await.unwrap();
+    assert!(until_seen(&mut admitted, "hello").await.starts_with("HTTP/1.1 200"));
+
+    let mut refused = TcpStream::connect(gateway.addr()).await.unwrap();
+    refused.write_all(head("quell-deadline-ms: 0\r\n").as_bytes()).await.unwrap();
+    let seen = until_seen(&mut refused, "\r\n\r\n").await;
+    assert!(seen.starts_with("HTTP/1.1 504"), "{seen}");
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn trailers_pass_both_ways_over_http_1() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gateway = gateway(listener.local_addr().unwrap());
+    let mut caller = TcpStream::connect(gateway.addr()).await.unwrap();
+    let ask = "POST / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE\r\nTrailer: x-sum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nx-sum: 7\r\n\r\n";
+    caller.write_all(ask.as_bytes()).await.unwrap();
+    let (mut service, mut text) = accept(&listener).await;
+    if !text.contains("x-sum: 7") {
+        text += &until_seen(&mut service, "x-sum: 7").await;
+    }
+    assert!(text.to_ascii_lowercase().contains("te: trailers"), "{text}");
+    let reply = "HTTP/1.1 200 OK\r\nTrailer: x-end\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nx-end: 9\r\n\r\n";
+    service.write_all(reply.as_bytes()).await.unwrap();
+    let seen = until_seen(&mut caller, "x-end: 9").await;
+    assert!(seen.starts_with("HTTP/1.1 200"), "{seen}");
+}
+
+/// H4 for streams: the events come one by one, long before the end, and the rest of a stream that breaks is not repeated.
+#[tokio::test]
+async fn events_pass_as_they_come_and_a_broken_stream_is_not_begun_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gateway = gateway(listener.local_addr().unwrap());
+    let mut caller = TcpStream::connect(gateway.addr()).await.unwrap();
+    caller.write_all(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    let (mut service, _) = accept(&listener).await;
+    let head =
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    service.write_all(head.as_bytes()).await.unwrap();
+    for n in 0..3 {
+        service.write_all(format!("9\r\ndata: {n}\n\n\r\n").as_bytes()).await.unwrap();
+        until_seen(&mut caller, &format!("data: {n}")).await;
+    }
+    drop(service);
+    let mut rest = Vec::new();
+    let _ = timeout(PATIENCE, caller.read_to_end(&mut rest)).await.expect("left open");
+    assert!(!String::from_utf8_lossy(&rest).contains("HTTP/1.1"));
+    let again = timeout(ms(100), listener.accept()).await;
+    assert!(again.is_err(), "nothing is retried after the first byte out");
+}
+
+#[tokio::test]
+async fn a_caller_who_leaves_ends_the_attempt_within_a_tenth_of_a_second() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gateway = gateway(listener.local_addr().unwrap());
+    let mut fastest = PATIENCE;
+    // The best of a few: what is promised is what the gateway does, not what a busy machine does.
+    for _ in 0..5 {
+        let mut caller = TcpStream::connect(gateway.addr()).await.unwrap();
+        caller.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        let (mut service, _) = accept(&listener).await;
+        let left = Instant::now();
+        drop(caller);
+        let closed = timeout(PATIENCE, service.read(&mut [0; 16])).await.expect("left open");
+        assert!(matches!(closed, Ok(0) | Err(_)));
+        fastest = fastest.min(left.elapsed());
+    }
+    assert!(fastest < ms(100), "{fastest:?}");
+}
+
+/// H2 in, HTTP/1 out: many at once on one connection, each with its own reply; cookies are joined, the host is kept.
+#[tokio::test]
+async fn many_requests_on_one_http_2_connection_each_get_their_reply() {
+    let upstream = Fake::start(|_, seen| {
+        let cookie = seen.header("cookie").unwrap_or("").to_owned();
+        answer(200, format!("{} {} {cookie}", seen.uri, seen.header("host").unwrap()))
+    })
+    .await;
+    let gateway = gateway(upstream.addr);
+    let stream = TcpStream::connect(gateway.addr()).await.unwrap();
+    let (send, http) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
+    tokio::spawn(http);
+    let mut asked = tokio::task::JoinSet::new();
+    for n in 0..50 {
+        let mut send = send.clone();
+        asked.spawn(async move {
+            let request = http::Request::get(format!("http://shop.example/{n}"))
+                .header("cookie", "a=1")
+                .header("cookie", "b=2");
+            let reply =
+                send.send_request(request.body(Full::<Bytes>::default()).unwrap()).await.unwrap();
+            let text = reply.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(text, format!("/{n} shop.example a=1; b=2"));
+        });
+    }
+    while let Some(result) = timeout(PATIENCE, asked.join_next()).await.expect("too late") {
+        result.unwrap();
+    }
+    assert_eq!(upstream.seen().len(), 50);
+}
+
+/// A body far larger than any buffer passes both ways while the process hardly grows.
+#[tokio::test]
+async fn a_large_body_passes_with_constant_memory() {
+    const MIB: usize = 64;
+    let upstream = echo().await;
+    let gateway = gateway(upstream);
+    let resident = || {
+        let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+        text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+    };
+    let stream = TcpStream::connect(gateway.addr()).await.unwrap();
+    let (mut send, http) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(http);
+    let before = resident();
+    let body = Chunks(vec![noise(64 * 1024); MIB * 16]); // which share their bytes
+    let request = request("POST", "/").body(body).unwrap();
+    let reply = timeout(PATIENCE, send.send_request(request)).await.unwrap().unwrap();
+    assert_eq!(reply.status(), 200);
+    let (mut body, mut length, mut most) = (reply.into_body(), 0, 0);
+    while let Some(frame) = timeout(PATIENCE, body.frame()).await.expect("stands still") {
+        length += frame.unwrap().into_data().map_or(0, |data| data.len());
+        most = most.max(resident().saturating_sub(before));
+    }
+    assert_eq!(length, MIB * 1024 * 1024);
+    assert!(most < 24 * 1024 * 1024, "grew by {} MiB", most / 1024 / 1024);
+}
+
+/// Sends back what it gets, as it comes.
+async fn echo() -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let service = hyper::service::service_fn(
+                    |request: http::Request<hyper::body::Incoming>| async move {
+                        Ok::<_, std::convert::Infallible>(http::Response::new(request.into_body()))
+                    },
+                );
+                let http = hyper::server::conn::http1::Builder::new()
+                    .header_read_timeout(None)
+                    .serve_connection(TokioIo::new(stream), service);
+                let _ = http.await;
+            });
+        }
+    });
+    addr
+}
