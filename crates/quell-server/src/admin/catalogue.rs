@@ -87,7 +87,7 @@ mod tests {
         for Row { metric, kind, labels } in ROWS {
             let labels: Vec<_> = labels.iter().map(|label| format!("`{label}`")).collect();
             let (name, kind, labels) = (metric.name, kind.word(), labels.join(", "));
-            page += &format!("| `{name}` | {kind} | {labels} | {} |\n", metric.help);
+            page += &format!("| {name} | {kind} | {labels} | {} |\n", metric.help);
         }
         page
     }

@@ -1,0 +1,53 @@
+//! Shown: how an upstream looks, for people and metrics.
+
+use core::time::Duration;
+
+use super::{Snapshot, Upstream};
+use crate::{
+    Time,
+    breaker::State,
+    endpoints,
+    pools::{self, Pools},
+};
+
+impl Upstream {
+    /// How it looks now: what is shown is what is applied.
+    pub fn snapshot(&mut self, now: Time) -> Snapshot {
+        self.end_levers(now);
+        let shards = self.curbs.as_mut().and_then(|curbs| curbs.shards.as_mut());
+        let (breaker_keys, breaker_keys_open, keys_would_refuse) = shards
+            .map_or((0, 0, 0), |shards| {
+                (shards.len(), shards.count(now, State::Open), shards.would_refuse())
+            });
+        Snapshot {
+            in_flight: self.endpoints.under_way(),
+            limit: self.in_flight.limit(),
+            ghosts: self.endpoints.ghosts(),
+            pools: self.endpoints.pools().map_or([None; pools::MOST], Pools::snapshot),
+            queued: self.queue.len(),
+            retrying: self.retrying,
+            patience: self.in_flight.patience(),
+            known: self.in_flight.known(),
+            budget: self.purse.parent().fill(now),
+            retries: self.purse.parent().snapshot(now),
+            breaker: self.breaker.state(now),
+            breaker_mode: self.breaker.mode(now),
+            breaker_keys,
+            breaker_keys_open,
+            breaker_would_refuse: self.breaker.would_refuse() + keys_would_refuse,
+            modes: self.modes,
+            would_refuse: self.would_refuse,
+            not_before: self.not_before,
+        }
+    }
+
+    /// How each endpoint looks now, in their order.
+    pub fn endpoints(&self, now: Time) -> impl Iterator<Item = endpoints::Snapshot> {
+        self.endpoints.snapshots(now)
+    }
+
+    /// The median time to a success, once known.
+    pub fn p50(&self) -> Option<Duration> {
+        self.latency.p50()
+    }
+}
