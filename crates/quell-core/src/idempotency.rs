@@ -216,6 +216,11 @@ impl Rules {
         Ok(Self(spec))
     }
 
+    /// How long an owner may be silent before it counts as gone.
+    pub const fn lease(&self) -> Duration {
+        self.0.lease
+    }
+
     /// How long a key is remembered.
     pub const fn ttl(&self) -> Duration {
         self.0.ttl

@@ -46,33 +46,28 @@
 use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
 use axum_core::{body::Body, extract::Request, response::Response};
-use http::{HeaderName, HeaderValue, Method, StatusCode, request::Parts};
-use http_body::Body as _;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use parking_lot::Mutex;
+use http::{Method, StatusCode, request::Parts};
 pub use quell_core::idempotency::{Invalid, OnExpiry};
 use quell_core::{
-    Reason, Rng,
-    idempotency::{Ending, Owner, Rules, Spec},
+    Reason,
+    idempotency::{Rules, Spec},
 };
 use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{
     behind::{Behind, Front},
-    digest::{Carried, carried, fingerprint, scope},
-    held::{self, Held},
     respond::{own, refusal},
 };
 use crate::{
     Clock,
-    http::{Statuses, whole::Whole},
-    key,
-    store::{self, Begun, Ended, Reply, Store},
+    http::{
+        Pool, Statuses,
+        keyed::{self, Asked, Begun, Carried, Held, Keys, Settled, Unread, carried},
+        whole::Whole,
+    },
+    store::Store,
 };
-
-const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-const MOST_BODY: usize = 1024 * 1024;
 
 type TenantOf = dyn Fn(&Parts) -> Option<Vec<u8>> + Send + Sync;
 
@@ -82,17 +77,12 @@ pub struct Idempotency(Arc<Shared>);
 
 struct Shared {
     name: String,
-    store: Arc<dyn Store>,
-    owner: Owner,
+    keys: Keys,
     methods: Vec<Method>,
     required: bool,
     tenant_of: Option<Box<TenantOf>>,
     finals: Statuses,
     rules: Rules,
-    lease: Duration,
-    clock: Clock,
-    /// For the spread of `Retry-After`.
-    rng: Mutex<Rng>,
 }
 
 /// Idempotency as it is described. See the [module](self).
@@ -115,7 +105,7 @@ impl Idempotency {
         Builder {
             name: name.into(),
             store,
-            methods: vec![Method::POST, Method::PATCH],
+            methods: keyed::METHODS.to_vec(),
             required: false,
             tenant_of: None,
             finals: Statuses::of(&[]),
@@ -128,35 +118,27 @@ impl Idempotency {
     where
         S: Service<Request, Response = Response, Error = Infallible>,
     {
-        let Shared { name, store, owner, tenant_of, rules, .. } = &*self.0;
+        let Shared { name, keys, tenant_of, rules, .. } = &*self.0;
         let (parts, body) = request.into_parts();
-        let too_large =
-            || own(413, "A body with an Idempotency-Key may have 1 MiB", "BODY_TOO_LARGE");
-        if body.size_hint().lower() > MOST_BODY as u64 {
-            return too_large();
-        }
-        let body = match Limited::new(body, MOST_BODY).collect().await {
-            Ok(whole) => whole.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => return too_large(),
-            Err(_) => return own(400, "The body broke off", "BODY_BROKEN"),
+        let body = match keyed::Whole::read(body, Pool::global()).await {
+            Ok(whole) => whole,
+            Err(unread @ Unread::TooLong) => {
+                return own(413, &unread.to_string(), "BODY_TOO_LARGE");
+            }
+            Err(unread @ Unread::Broken) => return own(400, &unread.to_string(), "BODY_BROKEN"),
+            Err(Unread::NoRoom) => {
+                return refusal(Reason::PoolFull, Some(Whole::of(Duration::ZERO)));
+            }
         };
         let tenant = tenant_of.as_ref().and_then(|tenant_of| tenant_of(&parts));
-        let begun = held::begin(
-            store,
-            store::Request {
-                key: scope(tenant.as_deref(), name, &parts, key),
-                owner: *owner,
-                fingerprint: fingerprint(&parts, &body),
-                rules: *rules,
-            },
-        );
-        match begun.await {
-            Ok(Ok(held)) => self.run(held, handler, Request::from_parts(parts, body.into())).await,
-            Ok(Err(Begun::Replay(reply))) => replay(reply),
-            Ok(Err(Begun::InFlight { wait })) => refusal(Reason::KeyInFlight, self.wait(wait)),
-            Ok(Err(Begun::Mismatch)) => refusal(Reason::KeyMismatch, None),
-            Ok(Err(Begun::Failed | Begun::Claimed(_))) => refusal(Reason::KeyInFlight, None),
-            Err(_) => refusal(Reason::StoreDown, self.wait(Duration::ZERO)),
+        let (tenant, body) = (tenant.as_deref(), body.bytes().clone());
+        let asked = Asked { tenant, name, parts: &parts, key, body: &body, rules: *rules };
+        match keys.begin(asked).await {
+            Begun::Held(held) => {
+                self.run(held, handler, Request::from_parts(parts, body.into())).await
+            }
+            Begun::Replay(reply) => reply.map(Body::from),
+            Begun::Refused { reason, wait } => refusal(reason, wait.map(Whole::of)),
         }
     }
 
@@ -165,49 +147,15 @@ impl Idempotency {
     where
         S: Service<Request, Response = Response, Error = Infallible>,
     {
-        let Shared { lease, clock, finals, .. } = &*self.0;
         held.working();
-        let Ok(response) = held.work(handler.call(request), *lease, clock).await;
-        let status = response.status();
-        let length = response.body().size_hint().upper();
-        match Ending::of(status.as_u16(), finals.contains(status.as_u16()), length) {
-            None => {
-                held.abandon().await;
-                response
-            }
-            Some(Ending::Stored { .. }) => {
-                held.answered(status);
-                let (parts, body) = response.into_parts();
-                match held.work(body.collect(), *lease, clock).await {
-                    Ok(whole) => {
-                        let body = whole.to_bytes();
-                        let reply = Reply::new(status, &parts.headers, body.clone());
-                        held.complete(Ended::Stored(reply)).await;
-                        Response::from_parts(parts, body.into())
-                    }
-                    Err(_) => own(500, "The answer broke off", "ANSWER_BROKEN"),
-                }
-            }
-            Some(_) => {
-                held.complete(Ended::Unstored { status }).await;
-                response
-            }
+        let Ok(response) = held.work(handler.call(request)).await;
+        let (parts, body) = held.settle(response, &self.0.finals).await.into_parts();
+        match body {
+            Settled::Passing(body) => Response::from_parts(parts, body),
+            Settled::Whole(bytes) => Response::from_parts(parts, bytes.into()),
+            Settled::Broken => own(500, "The answer broke off", "ANSWER_BROKEN"),
         }
     }
-
-    /// Whoever is at it is usually done long before its lease is over; what is kept for longer has no reply to give.
-    fn wait(&self, wait: Duration) -> Option<Whole> {
-        let wait = if wait <= self.0.lease { Duration::ZERO } else { wait };
-        Some(Whole::of(wait).jittered(&mut self.0.rng.lock()))
-    }
-}
-
-fn replay(reply: Reply) -> Response {
-    let mut response = Response::new(Body::from(reply.body().clone()));
-    *response.status_mut() = reply.status();
-    *response.headers_mut() = reply.headers().clone();
-    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
-    response
 }
 
 impl Builder {
@@ -270,21 +218,15 @@ impl Builder {
     pub fn build(self) -> Result<Idempotency, Invalid> {
         let Self { name, store, methods, required, tenant_of, finals, spec, clock } = self;
         let rules = Rules::new(spec)?;
-        let owner = Owner(u128::from(key::seed()) << 64 | u128::from(key::seed()));
-        let rng = Mutex::new(Rng::new(key::seed()));
-        let lease = spec.lease;
+        let keys = Keys::new(store).clock(clock);
         Ok(Idempotency(Arc::new(Shared {
             name,
-            store,
-            owner,
+            keys,
             methods,
             required,
             tenant_of,
             finals,
             rules,
-            lease,
-            clock,
-            rng,
         })))
     }
 }

@@ -26,8 +26,6 @@
 pub mod admission;
 mod behind;
 pub mod context;
-mod digest;
-mod held;
 pub mod idempotency;
 mod limiting;
 pub mod rate_limit;

@@ -23,6 +23,8 @@ pub mod grpc;
 pub mod headers;
 mod hint;
 pub(crate) mod hop;
+#[cfg(feature = "keys")]
+pub mod keyed;
 mod pool;
 pub mod quota;
 pub(crate) mod refusal;

@@ -67,15 +67,20 @@ impl fmt::Debug for Pool {
 }
 
 /// A part of the pool, returned when dropped.
-struct Reserved {
+pub(super) struct Reserved {
     pool: Pool,
     bytes: usize,
 }
 
 impl Reserved {
+    /// Nothing of it yet.
+    pub(super) fn of(pool: &Pool) -> Self {
+        Self { pool: pool.clone(), bytes: 0 }
+    }
+
     /// Makes it larger, unless it would outgrow the longest body or the pool.
-    fn grow(&mut self, by: usize) -> bool {
-        if by > LONGEST_KEPT - self.bytes {
+    pub(super) fn grow(&mut self, by: usize, longest: usize) -> bool {
+        if by > longest - self.bytes {
             return false;
         }
         let Shared { used, size } = &*self.pool.0;
@@ -105,8 +110,13 @@ pub(super) struct Kept {
 
 impl Kept {
     pub(super) fn new(pool: &Pool) -> Self {
-        let reserved = Reserved { pool: pool.clone(), bytes: 0 };
-        Self { pieces: Vec::new(), length: 0, trailers: None, reserved }
+        Self { pieces: Vec::new(), length: 0, trailers: None, reserved: Reserved::of(pool) }
+    }
+
+    /// All of a body, for which there was room.
+    #[cfg(feature = "keys")]
+    pub(super) fn whole(bytes: Bytes, reserved: Reserved) -> Self {
+        Self { length: bytes.len(), pieces: vec![bytes], trailers: None, reserved }
     }
 
     /// Adds a frame, and says whether there was room for it.
@@ -119,13 +129,13 @@ impl Kept {
                 self.pieces.push(data.clone());
                 self.length += data.len();
             }
-            return self.reserved.grow(data.len().max(1)); // empty ones are not free, or they could be endless
+            return self.reserved.grow(data.len().max(1), LONGEST_KEPT); // empty ones are not free, or they could be endless
         }
         let Some(trailers) = frame.trailers_ref() else { return true };
         let size = trailers.iter().map(|(name, value)| name.as_str().len() + value.len());
         let size = size.sum();
         self.trailers = Some(trailers.clone());
-        self.reserved.grow(size)
+        self.reserved.grow(size, LONGEST_KEPT)
     }
 
     fn put_together(&mut self) {
@@ -192,13 +202,14 @@ mod tests {
     #[test]
     fn kept_bodies_are_bounded_each_and_together_and_give_back_what_they_took() {
         let pool = Pool::new(3 * LONGEST_KEPT);
-        let reserve = || Reserved { pool: pool.clone(), bytes: 0 };
+        let reserve = || Reserved::of(&pool);
+        let grow = |part: &mut Reserved, by| part.grow(by, LONGEST_KEPT);
         let (mut one, mut two, mut three, mut more) = (reserve(), reserve(), reserve(), reserve());
-        assert!(one.grow(LONGEST_KEPT) && !one.grow(1) && !two.grow(usize::MAX));
-        assert!(two.grow(LONGEST_KEPT) && three.grow(LONGEST_KEPT));
-        assert!(!more.grow(1));
+        assert!(grow(&mut one, LONGEST_KEPT) && !grow(&mut one, 1) && !grow(&mut two, usize::MAX));
+        assert!(grow(&mut two, LONGEST_KEPT) && grow(&mut three, LONGEST_KEPT));
+        assert!(!grow(&mut more, 1));
         drop(one);
-        assert!(more.grow(LONGEST_KEPT));
+        assert!(grow(&mut more, LONGEST_KEPT));
         drop((two, three, more));
         assert_eq!(pool.used(), 0);
     }

@@ -107,6 +107,26 @@ impl<B: Body> Replay<B> {
         }))))
     }
 
+    /// A body that was read whole before: every attempt gets all of it.
+    #[cfg(feature = "keys")]
+    pub fn whole(body: super::keyed::Whole) -> Self {
+        let super::keyed::Whole { bytes, reserved } = body;
+        if bytes.is_empty() {
+            return Self(None);
+        }
+        let read = bytes.len();
+        Self(Some(Arc::new(Mutex::new(Stream {
+            rest: None,
+            kept: Some(Kept::whole(bytes, reserved)),
+            read,
+            begun: true,
+            failed: false,
+            turn: 0,
+            length: SizeHint::with_exact(read as u64),
+            waiting: None,
+        }))))
+    }
+
     /// The body from its beginning, for a new attempt. From now on earlier attempts get what is kept and no more, so
     /// one that is still reading ends with [`ReplayError::CutOff`]. One that has read all notices nothing.
     pub fn open(&self) -> ReplayBody<B> {

@@ -49,6 +49,7 @@ metrics! {
     ATTEMPTS = "quell_attempts_total", "Attempts sent to the upstream";
     RETRIES_DENIED = "quell_retries_denied_total", "Failures after which there was no further attempt";
     REFUSALS = "quell_refusals_total", "Requests refused without an attempt";
+    IDEMPOTENCY = "quell_idempotency_total", "Requests to routes with idempotency keys by what became of them";
     RETRY_DELAY = "quell_retry_delay_seconds", "How long retries wait before they are made";
     QUEUE_WAIT = "quell_queue_wait_seconds", "How long attempts waited for a slot, those that had to";
     BREAKER_STATE = "quell_breaker_state", "The breaker's state: 1 for the one it is in";
@@ -136,6 +137,28 @@ words! {
         Deferred = "deferred",
         /// The caller left meanwhile.
         Abandoned = "abandoned",
+    }
+}
+
+words! {
+    /// What became of a request where idempotency keys count.
+    Keyed {
+        /// It was done, under its key.
+        Claimed = "claimed",
+        /// It was done before, and got the same reply.
+        Replayed = "replayed",
+        /// The same request is under way, or its reply is gone.
+        InFlight = "in_flight",
+        /// Its key was used with another payload.
+        Mismatch = "mismatch",
+        /// It had no key where one is required, or one that cannot be used.
+        Missing = "missing",
+        /// Its body is longer than what is read for a key.
+        TooLong = "too_long",
+        /// There was no memory left for its body.
+        NoRoom = "no_room",
+        /// The store could not answer.
+        StoreDown = "store_down",
     }
 }
 

@@ -9,15 +9,30 @@ use crate::{http::IDEMPOTENCY_KEY, store::Key};
 const LONGEST_KEY: usize = 255;
 
 /// What a request says of its key.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Carried<'a> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carried<'a> {
+    /// This is it.
     Key(&'a [u8]),
+    /// Nothing.
     None,
     /// Empty, too long, not visible ASCII, or more than one: a promise that cannot be kept.
     Unusable,
 }
 
-pub(super) fn carried(headers: &HeaderMap) -> Carried<'_> {
+/// What these header fields say of a key: 1 to 255 visible characters, once.
+///
+/// ```
+/// use http::{HeaderMap, HeaderValue};
+/// use quell::http::keyed::{Carried, carried};
+///
+/// let mut headers = HeaderMap::new();
+/// assert_eq!(carried(&headers), Carried::None);
+/// headers.insert("idempotency-key", HeaderValue::from_static("8e03978e40d5"));
+/// assert_eq!(carried(&headers), Carried::Key(b"8e03978e40d5"));
+/// headers.append("idempotency-key", HeaderValue::from_static("another"));
+/// assert_eq!(carried(&headers), Carried::Unusable);
+/// ```
+pub fn carried(headers: &HeaderMap) -> Carried<'_> {
     let mut keys = headers.get_all(IDEMPOTENCY_KEY).iter();
     match (keys.next(), keys.next()) {
         (None, _) => Carried::None,
