@@ -24,6 +24,7 @@ gateway_metrics! {
     STALE = "quell_stale_connections_total", "Requests that came back unsent from a closed connection and went out on a fresh one";
     UPSTREAM_CONNECTS = "quell_upstream_connects_total", "Connections begun to upstreams";
     CONNECTIONS = "quell_connections_total", "Connections accepted from callers";
+    ACCESS_LOG_DROPPED = "quell_access_log_dropped_total", "Lines of the access log that were not written because too many were waiting";
     CONFIG_RELOADS = "quell_config_reloads_total", "Times that the config was read again";
     BUILD = "quell_build_info", "What runs";
 }
@@ -57,9 +58,11 @@ pub(super) const ROWS: &[Row] = &[
     row(LEVERS, Gauge, &["upstream"]),
     row(TENANT_TOKENS, Gauge, &["tenant"]),
     row(RATE_LIMIT_DECISIONS, Counter, &["decision"]),
+    row(labels::IDEMPOTENCY, Counter, &["result"]),
     row(STALE, Counter, &[]),
     row(UPSTREAM_CONNECTS, Counter, &[]),
     row(CONNECTIONS, Counter, &[]),
+    row(ACCESS_LOG_DROPPED, Counter, &[]),
     row(CONFIG_RELOADS, Counter, &["result"]),
     row(BUILD, Info, &["version"]),
 ];

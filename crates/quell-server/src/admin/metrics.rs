@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use quell::core::Reason;
-use quell::observe::labels::{self, Came, Metric, STATES, Verdict};
+use quell::observe::labels::{self, Came, Keyed, Metric, STATES, Verdict};
 
 use super::catalogue::{self, row_of};
 use super::exposition::{Family, Format, Page};
@@ -192,12 +192,18 @@ fn limits(page: &mut Page, plan: &Plan) {
 
 /// What is of the process as a whole.
 fn process(page: &mut Page, gateway: &Gateway) {
+    let mut keyed = family(page, labels::IDEMPOTENCY);
+    for (i, word) in Keyed::WORDS.iter().enumerate() {
+        keyed.sample(&[("result", word)], gateway.sum(|counters| &counters.keyed[i]) as f64);
+    }
     let sum = |count: fn(&CoreCounters) -> &Count| {
         gateway.cores.iter().map(|core| count(core).get()).sum::<u64>() as f64
     };
     family(page, catalogue::STALE).sample(&[], sum(|core| &core.stale));
     family(page, catalogue::UPSTREAM_CONNECTS).sample(&[], sum(|core| &core.connects));
     family(page, catalogue::CONNECTIONS).sample(&[], sum(|core| &core.connections));
+    let dropped = gateway.access.as_ref().map_or(0, |access| access.dropped());
+    family(page, catalogue::ACCESS_LOG_DROPPED).sample(&[], dropped as f64);
     let [failed, succeeded] = gateway.log.tally.reloads();
     let mut reloads = family(page, catalogue::CONFIG_RELOADS);
     reloads.sample(&[("result", "success")], succeeded as f64);

@@ -1,5 +1,7 @@
 //! Admission: who calls, and whether it may ask that often. Nothing of the upstream is touched yet.
 
+use std::sync::Arc;
+
 use http::Response;
 use http::header::HeaderMap;
 use quell::config::TenantsNeed;
@@ -23,6 +25,8 @@ pub(super) struct Passed {
     pub(super) priority: Priority,
     /// Whose part of the upstream's retry budget it draws on, where there are parts.
     pub(super) child: Option<Child>,
+    /// Who calls, where that is asked.
+    pub(super) tenant: Option<Arc<str>>,
     limits: [quota::Passed; 2],
 }
 
@@ -57,6 +61,7 @@ pub(super) fn pass(
     if let Some(tenant) = tenant {
         passed.limits[0] = tenant.admit().map_err(Refused::Limited)?;
         passed.priority = tenant.priority;
+        passed.tenant = Some(Arc::clone(&tenant.name));
         if route.child.is_some() {
             passed.child = Some(route.backend.upstream.child(&tenant.name));
         }

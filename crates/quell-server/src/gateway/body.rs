@@ -12,6 +12,7 @@ use quell::http::ReplyBody;
 use thiserror::Error;
 use tokio::time::Sleep;
 
+use super::access::Line;
 use super::lane::{Streaming, Taken};
 use super::watch::{Busy, Watch};
 
@@ -178,11 +179,21 @@ pub(super) struct Body {
     body: ReplyBody<FromUpstream>,
     is_own: bool,
     busy: Busy,
+    /// Where what is given is noted. It is written when this is dropped.
+    line: Option<Box<Line>>,
 }
 
 impl Body {
     pub(super) fn new(body: ReplyBody<FromUpstream>, busy: Busy) -> Self {
-        Self { body, is_own: false, busy }
+        Self { body, is_own: false, busy, line: None }
+    }
+
+    /// Notes here what is given of it.
+    pub(super) fn noted(self, line: Box<Line>) -> Self {
+        if self.body.is_end_stream() {
+            line.whole();
+        }
+        Self { line: Some(line), ..self }
     }
 
     /// Lets go of the body, and says that the request is still under way.
@@ -192,7 +203,7 @@ impl Body {
 
     /// One of our own.
     pub(super) fn own(bytes: Bytes, busy: Busy) -> Self {
-        Self { body: ReplyBody::own(bytes), is_own: true, busy }
+        Self { body: ReplyBody::own(bytes), is_own: true, busy, line: None }
     }
 
     /// Whether it is.
@@ -209,7 +220,17 @@ impl HttpBody for Body {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(cx)
+        let Self { body, line, .. } = self.get_mut();
+        let polled = Pin::new(&mut *body).poll_frame(cx);
+        if let (Some(line), Poll::Ready(frame)) = (line, &polled) {
+            if let Some(Ok(frame)) = frame {
+                frame.data_ref().into_iter().for_each(|bytes| line.passed(bytes));
+            }
+            if body.is_end_stream() && !matches!(frame, Some(Err(_))) {
+                line.whole();
+            }
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

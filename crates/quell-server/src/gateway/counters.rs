@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quell::core::Reason;
 use quell::observe::labels::is_denial;
-pub(crate) use quell::observe::labels::{Came, Verdict};
+pub(crate) use quell::observe::labels::{Came, Keyed, Verdict};
+
+use super::access::Line;
 
 /// How many reasons there are.
 pub(crate) const REASONS: usize = Reason::ALL.len();
@@ -21,6 +23,7 @@ pub(crate) struct Counters {
     pub(crate) hedges: [Count; CAME],
     pub(crate) denied: [Count; REASONS],
     pub(crate) refusals: [Count; REASONS],
+    pub(crate) keyed: [Count; Keyed::WORDS.len()],
 }
 
 /// One core's counts of what belongs to no route.
@@ -79,6 +82,11 @@ impl Counters {
     pub(crate) fn refuse(&self, reason: Reason) {
         self.refusals[reason as usize].add();
     }
+
+    /// What became of a request where idempotency keys count.
+    pub(crate) fn keyed(&self, keyed: Keyed) {
+        self.keyed[keyed as usize].add();
+    }
 }
 
 /// A request that counts as abandoned unless it is said otherwise.
@@ -86,23 +94,30 @@ impl Counters {
 pub(crate) struct Pending<'a> {
     pub(crate) counters: &'a Counters,
     pub(crate) verdict: Verdict,
+    /// Why there was no further attempt.
+    pub(crate) reason: Option<Reason>,
+    /// Where that is noted, if it is.
+    pub(super) line: Option<&'a Line>,
 }
 
 impl<'a> Pending<'a> {
-    pub(crate) fn new(counters: &'a Counters) -> Self {
-        Self { counters, verdict: Verdict::Abandoned }
+    pub(super) fn new(counters: &'a Counters, line: Option<&'a Line>) -> Self {
+        Self { counters, verdict: Verdict::Abandoned, reason: None, line }
     }
 
     /// It was refused before there was a call.
     pub(crate) fn refuse(&mut self, reason: Reason) {
         self.counters.refuse(reason);
-        self.verdict = Verdict::Refused;
+        (self.verdict, self.reason) = (Verdict::Refused, Some(reason));
     }
 }
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
         self.counters.request(self.verdict);
+        if let Some(line) = self.line {
+            line.ended(self.verdict, self.reason);
+        }
     }
 }
 
@@ -120,8 +135,8 @@ mod tests {
     #[test]
     fn a_request_that_is_dropped_was_abandoned() {
         let counters = Counters::default();
-        drop(Pending::new(&counters));
-        Pending::new(&counters).verdict = Verdict::Success;
+        drop(Pending::new(&counters, None));
+        Pending::new(&counters, None).verdict = Verdict::Success;
         let counts: Vec<_> = counters.requests.iter().map(Count::get).collect();
         assert_eq!(counts, [1, 0, 0, 0, 0, 1]);
     }

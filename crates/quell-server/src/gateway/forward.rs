@@ -21,15 +21,18 @@ use quell::Clock;
 use quell::core::credit::{Retries, Sends};
 use quell::core::{Delivery, Failure, Fault, Outcome, Time};
 use quell::http::headers::{self as contract, Told, stamp};
+use quell::http::keyed::Held;
 use quell::http::{Pool, Replay, ReplayBody, ReplyBody};
 use quell::observe::Tried;
 use quell::run::{Sender, Try};
 use tokio::select;
 
+use super::access::Line;
 use super::body::{FromCaller, FromUpstream, Minder};
 use super::counters::{Came, Counters};
 use super::grpc::{self, Grpc};
 use super::headers;
+use super::idempotency::Payload;
 use super::lane::{Lane, Taken};
 use super::per_core::{Core, LocalRoute};
 use super::watch::Busy;
@@ -72,6 +75,12 @@ pub(super) struct Outgoing<'a> {
     sent: Cell<u64>,
     /// The connection of a reply that switches protocols.
     pub(super) switched: Cell<Option<Taken>>,
+    /// The request's key, if it has one that counts.
+    pub(super) held: Option<&'a Held>,
+    /// Where attempts are noted, if they are.
+    pub(super) line: Option<&'a Line>,
+    /// Whether an attempt was sent of which nobody knows what it came to.
+    pub(super) in_doubt: Cell<bool>,
 }
 
 /// Where a request came from, and what it speaks.
@@ -110,11 +119,14 @@ impl<'a> Outgoing<'a> {
         route: &'a LocalRoute,
         from: From<'a>,
         parts: Parts,
-        body: Incoming,
+        payload: Payload,
     ) -> Self {
         let From { busy, is_stream, grpc } = from;
         let repeatable = route.unsafe_methods.repeats(&parts.method, &parts.headers);
-        let body = FromCaller::new(body, Minder::of(busy, is_stream));
+        let body = match payload {
+            Payload::Streamed(body) => Replay::new(body, Pool::global(), repeatable),
+            Payload::Whole(whole) => Replay::whole(whole),
+        };
         Self {
             core,
             route,
@@ -123,10 +135,13 @@ impl<'a> Outgoing<'a> {
             grpc,
             upgrades: parts.headers.contains_key(UPGRADE),
             parts: RefCell::new(Some(parts)),
-            body: Replay::new(body, Pool::global(), repeatable),
+            body,
             repeatable,
             sent: Cell::new(0),
             switched: Cell::new(None),
+            held: None,
+            line: None,
+            in_doubt: Cell::new(false),
         }
     }
 
@@ -180,9 +195,16 @@ impl<'a> Outgoing<'a> {
     }
 
     fn mark_sent(&self, number: u32, sent: bool) {
+        if let Some(held) = self.held.filter(|_| sent) {
+            held.elsewhere();
+        }
         let bit = 1 << (number % 64);
         let others = self.sent.get() & !bit;
         self.sent.set(if sent { others | bit } else { others });
+    }
+
+    fn is_marked(&self, number: u32) -> bool {
+        self.sent.get() & (1 << (number % 64)) != 0
     }
 
     /// A copy only where another attempt may follow: what was never sent comes back.
@@ -242,7 +264,12 @@ impl<'a> Outgoing<'a> {
         select! {
             biased;
             kept = &mut keep => match kept {
-                Ok(whole) => return Ok(Ok(Response::from_parts(parts, whole))),
+                Ok(whole) => {
+                    if let Some(line) = self.line {
+                        line.error(&whole.ahead(line.most_of_error()));
+                    }
+                    return Ok(Ok(Response::from_parts(parts, whole)));
+                }
                 Err(long) => return Err(Ok(Response::from_parts(parts, long))),
             },
             () = self.clock().sleep_until(by) => {}
@@ -282,7 +309,7 @@ impl<'a> Sender for Forward<'a> {
     }
 
     fn is_sent(&self, attempt: &Attempt<'a>) -> bool {
-        self.outgoing.sent.get() & (1 << (attempt.number % 64)) != 0
+        self.outgoing.is_marked(attempt.number)
     }
 
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {
@@ -337,6 +364,14 @@ impl<'a> Sender for Forward<'a> {
     fn tried(&mut self, tried: &Tried, reply: Option<&Self::Reply>) {
         if let Some(Err(failed)) = reply {
             self.outgoing.core.gateway.log.failed(failed);
+        }
+        if let Some(line) = self.outgoing.line {
+            let code = reply.and_then(|reply| reply.as_ref().ok()).map(grpc::status);
+            line.tried(self.outgoing.route, tried, code);
+        }
+        let is_known = matches!(reply, Some(Ok(_) | Err(Failed::Connect(_) | Failed::Unread(_))));
+        if !is_known && self.outgoing.is_marked(tried.attempt) {
+            self.outgoing.in_doubt.set(true);
         }
         self.outgoing.counters().attempt(tried.attempt, tried.hedge, Came::of(&tried.outcome));
     }

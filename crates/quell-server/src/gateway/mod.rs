@@ -10,10 +10,11 @@
 //! 2. `plan`: the first route that matches says which upstream, by which policy.
 //! 3. `headers`: hop-by-hop fields end here; who called, and through whom, is written by us.
 //! 4. what the caller told of its deadline and its chain's credit can only tighten ours.
-//! 5. `forward`: [`quell::run::drive`] admits, queues or refuses, has attempts sent over the `lane`s, judges them at
+//! 5. `idempotency`: a request with a key that was done before gets the same reply, where the route has keys.
+//! 6. `forward`: [`quell::run::drive`] admits, queues or refuses, has attempts sent over the `lane`s, judges them at
 //!    the response head, keeps a failed reply and sleeps, and sends again while the policies allow it. The request's
 //!    body is copied on its way.
-//! 6. `respond`: the last reply's status and body as they are, or a refusal of our own; `grpc` says it in gRPC's words.
+//! 7. `respond`: the last reply's status and body as they are, or a refusal of our own; `grpc` says it in gRPC's words.
 //!
 //! A caller who leaves drops the future of its request, and with it the guard (what was sent becomes a ghost) and the
 //! upstream connection or stream, which is closed or reset at once.
@@ -27,6 +28,7 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
+mod access;
 mod admission;
 pub(crate) mod backend;
 mod body;
@@ -37,6 +39,7 @@ mod forward;
 mod gate;
 mod grpc;
 mod headers;
+mod idempotency;
 mod io;
 #[cfg(test)]
 mod kit;
@@ -74,12 +77,14 @@ pub use reload::NotTaken;
 pub use start::{Error, Running, start};
 pub use tls::TlsError;
 
-use body::Body;
+use access::Line;
+use body::{Body, FromCaller, Minder};
 use conversation::{Caller, Tunnel};
 use counters::{Pending, Verdict};
 use forward::{Forward, From, Outgoing};
 use grpc::Grpc;
 use headers::Facts;
+use idempotency::Payload;
 use per_core::{Core, Driven, LocalRoute};
 use watch::Busy;
 
@@ -91,20 +96,21 @@ async fn handle(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     let driven = core.driven();
+    let line = core.gateway.access.as_ref().map(|access| Line::begin(access, &request));
     let route = driven.route(&request);
     let is_grpc = grpc::is_spoken(route.map(|route| &***route), request.headers());
     let mut response = match (gate::check(&request), route) {
         (Err(malformed), _) => {
-            core.counters().unrouted.request(Verdict::Malformed);
+            Pending::new(&core.counters().unrouted, line.as_deref()).verdict = Verdict::Malformed;
             respond::malformed(malformed, busy)
         }
         (Ok(()), None) => {
-            core.counters().unrouted.refuse(Reason::NoRoute);
-            core.counters().unrouted.request(Verdict::Refused);
+            Pending::new(&core.counters().unrouted, line.as_deref()).refuse(Reason::NoRoute);
             respond::refused(Reason::NoRoute, None, busy)
         }
         (Ok(()), Some(route)) => {
-            through(core, &driven, route, caller, busy, is_grpc, request).await
+            let asked = Asked { busy, is_grpc, line: line.as_deref(), request };
+            through(core, &driven, route, caller, asked).await
         }
     };
     if is_grpc {
@@ -113,7 +119,22 @@ async fn handle(
     if core.is_draining() && !caller.is_h2 {
         respond::farewell(&mut response);
     }
-    Ok(response)
+    Ok(match line {
+        Some(line) => {
+            line.answered(&response);
+            response.map(|body| body.noted(line))
+        }
+        None => response,
+    })
+}
+
+/// A request that has a route, and what goes along with it.
+struct Asked<'a> {
+    busy: Busy,
+    is_grpc: bool,
+    /// Where it is noted, if it is.
+    line: Option<&'a Line>,
+    request: Request<Incoming>,
 }
 
 /// One request that has a route.
@@ -122,20 +143,21 @@ async fn through(
     driven: &Driven,
     route: &Rc<LocalRoute>,
     caller: &Caller,
-    busy: Busy,
-    is_grpc: bool,
-    request: Request<Incoming>,
+    asked: Asked<'_>,
 ) -> Response<Body> {
+    let Asked { busy, is_grpc, line, request } = asked;
     let upstream = &route.backend.upstream;
     let since = upstream.clock().now();
-    let mut counted = Pending::new(route.counters());
+    let mut counted = Pending::new(route.counters(), line);
+    if let Some(line) = line {
+        line.routed(route, since);
+    }
     let is_trusted = driven.plan.trusts(caller.ip);
     let (mut parts, body) = request.into_parts();
     let (told, lent) = (deadline(&parts.headers), credit(&parts.headers));
     let facts = Facts { peer: &caller.shown, is_tls: caller.is_tls, is_trusted };
     let upgrade = headers::onward(&mut parts, facts);
     headers::to_origin_form(&mut parts.uri);
-    route.rewrite(&mut parts);
     if let Some(reason) = core.cannot_serve(route) {
         counted.refuse(reason);
         return respond::refused(reason, None, busy);
@@ -144,6 +166,27 @@ async fn through(
         Ok(passed) => passed,
         Err(refused) => return refused.reply(busy, &mut counted),
     };
+    if let (Some(line), Some(tenant)) = (line, &passed.tenant) {
+        line.tenant(tenant);
+    }
+    let body = FromCaller::new(body, Minder::of(&busy, caller.is_h2));
+    let (payload, held) = match &route.written.idempotency {
+        // Boxed because it is rare and large, as below.
+        Some(keys) if !is_grpc => {
+            let tenant = passed.tenant.as_deref();
+            let begun = idempotency::begin(core, route, keys, tenant, &parts, body);
+            match Box::pin(begun).await {
+                Ok(begun) => begun,
+                Err(stopped) => {
+                    let mut response = stopped.reply(busy, &mut counted);
+                    passed.write(response.headers_mut());
+                    return response;
+                }
+            }
+        }
+        _ => (Payload::Streamed(body), None),
+    };
+    route.rewrite(&mut parts);
 
     let mut guard = upstream.begin(&route.policy);
     let call = guard.call();
@@ -163,13 +206,21 @@ async fn through(
     }
     let grpc = is_grpc.then(|| Grpc::new(route, &parts.headers, by));
     let from = From { busy: &busy, is_stream: caller.is_h2, grpc };
-    let outgoing = Outgoing::new(core, route, from, parts, body);
-    let done = drive(guard, Forward::new(&outgoing)).await;
-    let switched = outgoing.switched.take();
+    let mut outgoing = Outgoing::new(core, route, from, parts, payload);
+    (outgoing.held, outgoing.line) = (held.as_ref(), line);
+    let done = match &held {
+        None => drive(guard, Forward::new(&outgoing)).await,
+        Some(held) => Box::pin(held.work(drive(guard, Forward::new(&outgoing)))).await,
+    };
+    let (switched, in_doubt) = (outgoing.switched.take(), outgoing.in_doubt.get());
     drop(outgoing);
 
     let (now, watch) = (since + done.elapsed, Rc::clone(busy.watch()));
     let mut response = respond::reply(route, done, now, lent.is_some(), busy, &mut counted);
+    if let Some(held) = held {
+        let settled = idempotency::settle(held, response, in_doubt, watch.begin(), &mut counted);
+        response = Box::pin(settled).await;
+    }
     passed.write(response.headers_mut());
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         match switched.filter(|_| upgrade.is_some()).and_then(lane::Taken::into_raw) {

@@ -12,10 +12,12 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use hyper::server::conn::{http1, http2};
 use quell::core::Reason;
+use quell::http::keyed::Keys;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, interval, sleep};
 
+use super::access::Access;
 use super::conversation;
 use super::counters::{CoreCounters, Count, Counters};
 use super::io::Local;
@@ -49,6 +51,10 @@ pub(crate) struct Gateway {
     pub(crate) log: Arc<Log>,
     pub(super) tls: Option<tls::Server>,
     pub(crate) source: Source,
+    /// Idempotency keys, remembered as long as the process lives.
+    pub(super) keys: Keys,
+    /// Where a line for each request goes, if one does.
+    pub(crate) access: Option<Arc<Access>>,
 }
 
 impl Gateway {

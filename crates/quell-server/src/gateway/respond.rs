@@ -40,6 +40,7 @@ pub(super) fn reply(
             _ => counted.counters.deny(reason),
         }
     }
+    counted.reason = reason;
     let wait = retry_at.map(|at| at.since(now));
     let (verdict, mut response, is_ours) = match end {
         End::Reply(Ok(reply)) | End::Kept(Ok(reply)) => {
@@ -51,14 +52,14 @@ pub(super) fn reply(
             (verdict, reply.map(|body| Body::new(body, busy)), false)
         }
         End::Reply(Err(Failed::Caller)) | End::Kept(Err(Failed::Caller)) => {
-            (Verdict::Abandoned, own(400, "the request's body broke off", "BODY", busy), true)
+            (Verdict::Abandoned, broke_off(busy), true)
         }
         End::Reply(Err(failed)) | End::Kept(Err(failed)) => {
-            let (code, error) = match failed {
-                Failed::Connect(_) => ("CONNECT", "no connection to the upstream"),
-                _ => ("BROKEN", "the upstream broke off before it replied"),
+            let response = match failed {
+                Failed::Connect(_) => own(502, "no connection to the upstream", "CONNECT", busy),
+                _ => broken(busy),
             };
-            (Verdict::Failed, own(502, error, code, busy), true)
+            (Verdict::Failed, response, true)
         }
         End::TimedOut { .. } => {
             (Verdict::Failed, own(504, "the upstream did not reply in time", "TIMEOUT", busy), true)
@@ -107,6 +108,24 @@ pub(super) fn malformed(malformed: Malformed, busy: Busy) -> Response<Body> {
 /// A refusal before there is a call.
 pub(super) fn refused(reason: Reason, wait: Option<Duration>, busy: Busy) -> Response<Body> {
     refusal(reason.status(), reason, 0, wait).map(|bytes| Body::own(bytes, busy))
+}
+
+/// The reply in place of one that broke off before any of it went out.
+pub(super) fn broken(busy: Busy) -> Response<Body> {
+    own(502, "the upstream broke off before it replied", "BROKEN", busy)
+}
+
+/// The reply to a request whose body broke off.
+pub(super) fn broke_off(busy: Busy) -> Response<Body> {
+    own(400, "the request's body broke off", "BODY", busy)
+}
+
+/// The reply to a request whose body is longer than what is read for a key. Its rest is not waited for.
+pub(super) fn too_long(busy: Busy) -> Response<Body> {
+    let error = "a body with an Idempotency-Key may have 1 MiB";
+    let mut response = own(413, error, "BODY_TOO_LARGE", busy);
+    answer(response.headers_mut(), Answer::after(Sends::default()));
+    response
 }
 
 /// Asks an HTTP/1 caller to come back on another connection, as this one is about to be closed.

@@ -9,11 +9,14 @@ use std::thread::{self, JoinHandle};
 use arc_swap::ArcSwap;
 use quell::config::{Listen, ServerTls};
 use quell::core::spec::Invalid;
+use quell::http::keyed::Keys;
 use quell::http::quota;
+use quell::store::Memory;
 use thiserror::Error;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
 
+use super::access::Access;
 use super::config::Config;
 use super::counters::CoreCounters;
 use super::listen::{self, Bound};
@@ -74,6 +77,16 @@ pub enum Error {
     /// See [`TlsError`].
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// A log that cannot be written.
+    #[error(
+        "access_log is {to}, which cannot be written: {error}; write \"stdout\", \"stderr\", \"off\" or a path"
+    )]
+    AccessLog {
+        /// As written.
+        to: String,
+        /// Why not.
+        error: io::Error,
+    },
     /// No thread or no runtime to be had.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -107,6 +120,8 @@ pub fn start(config: Config) -> Result<Running, Error> {
     for warning in warnings.chain(tls.as_ref().and_then(|tls| tls.live.warning())) {
         log.say(format_args!("{warning}"));
     }
+    let access = Access::open(&written.access_log, written.log_error_body)
+        .map_err(|error| Error::AccessLog { to: written.access_log.to_string(), error })?;
     let unable = |what, addr: &dyn ToString| {
         let addr = addr.to_string();
         move |error| Error::Listen { what, addr, error }
@@ -127,6 +142,8 @@ pub fn start(config: Config) -> Result<Running, Error> {
         log,
         tls,
         source: Source::new(path),
+        keys: Keys::new(Arc::new(Memory::new())),
+        access,
     });
     let (phase, phases) = watch::channel(Phase::Serving);
     let mut running =

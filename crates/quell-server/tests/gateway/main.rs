@@ -1,12 +1,14 @@
 //! The gateway over real sockets. One program, so that it is linked once.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // the helpers are tests too
 
+mod access;
 mod admin;
 mod corpora;
 #[path = "../../src/gateway/kit.rs"]
 mod files;
 mod gate;
 mod grpc;
+mod idempotency;
 mod kit;
 mod life;
 mod proxy;

@@ -87,6 +87,28 @@ impl<B: Body> ReplyBody<B> {
         Self { ahead, rest }
     }
 
+    /// What was read of it ahead of whoever gets it, up to so many bytes.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// use bytes::Bytes;
+    /// use http_body_util::Full;
+    /// use quell::http::{Pool, ReplyBody};
+    ///
+    /// let whole = ReplyBody::passing(Full::new(Bytes::from("no such order"))).keep(Pool::global()).await.unwrap();
+    /// assert_eq!(whole.ahead(7), b"no such");
+    /// # });
+    /// ```
+    pub fn ahead(&self, most: usize) -> Vec<u8> {
+        let (mut read, mut at) = (Vec::new(), 0);
+        let Some(ahead) = &self.ahead else { return read };
+        while let Some(frame) = ahead.kept.next(&mut at) {
+            let Some(data) = frame.data_ref().filter(|_| read.len() < most) else { break };
+            read.extend_from_slice(&data[..data.len().min(most - read.len())]);
+        }
+        read
+    }
+
     /// Reads it whole, trailers too, if it is no longer than 64 KiB and the pool has room. A body that breaks off counts
     /// as whole: whoever gets it sees what the upstream sent and then the same error, and the next attempt need not
     /// wait for a better ending.
