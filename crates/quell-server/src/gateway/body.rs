@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -118,24 +118,46 @@ impl Drop for FromCaller {
 }
 
 /// A reply's body on its connection, which is given back at the end, and closed or reset if it is dropped before.
+///
+/// That an HTTP/2 stream is over does not say that its body is whole: a reset ends it, too, and only reading tells which.
 #[derive(Debug)]
 pub(super) struct FromUpstream {
     body: Incoming,
     conn: Option<(Taken, Streaming)>,
     minder: Minder,
+    is_h2: bool,
+    /// How a stream broke off that seemed to be over.
+    broken: Option<hyper::Error>,
+    is_over: bool,
 }
 
 impl FromUpstream {
     pub(super) fn new(body: Incoming, conn: Taken, open: Streaming, minder: Minder) -> Self {
-        let mut body = Self { body, conn: Some((conn, open)), minder };
+        let is_h2 = conn.is_h2();
+        let conn = Some((conn, open));
+        let mut body = Self { body, conn, minder, is_h2, broken: None, is_over: false };
         body.give_back_if_over();
         body
     }
 
     fn give_back_if_over(&mut self) {
-        if self.body.is_end_stream() {
-            self.give_back();
+        if !self.body.is_end_stream() {
+            return;
         }
+        if self.is_h2 {
+            // It waits for nothing: all there is to read is how it ended.
+            let mut cx = Context::from_waker(Waker::noop());
+            match Pin::new(&mut self.body).poll_frame(&mut cx) {
+                Poll::Ready(None) => {}
+                Poll::Ready(Some(Err(error))) => {
+                    (self.broken, self.conn) = (Some(error), None);
+                    return;
+                }
+                Poll::Ready(Some(Ok(_))) | Poll::Pending => return,
+            }
+        }
+        self.is_over = true;
+        self.give_back();
     }
 
     fn give_back(&mut self) {
@@ -154,10 +176,16 @@ impl HttpBody for FromUpstream {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
+        if let Some(error) = this.broken.take() {
+            return Poll::Ready(Some(Err(error.into())));
+        }
         let polled = this.minder.poll(&mut this.body, cx);
         match &polled {
             Poll::Pending => {}
-            Poll::Ready(None) => this.give_back(),
+            Poll::Ready(None) => {
+                this.is_over = true;
+                this.give_back();
+            }
             Poll::Ready(Some(Ok(_))) => this.give_back_if_over(),
             Poll::Ready(Some(Err(_))) => this.conn = None,
         }
@@ -165,7 +193,7 @@ impl HttpBody for FromUpstream {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.is_over
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -194,6 +222,11 @@ impl Body {
             line.whole();
         }
         Self { line: Some(line), ..self }
+    }
+
+    /// Whether the request has not come to its end, so that nothing can follow it on its connection.
+    pub(super) fn is_ahead_of_its_request(&self) -> bool {
+        self.busy.watch().is_in_body()
     }
 
     /// Lets go of the body, and says that the request is still under way.

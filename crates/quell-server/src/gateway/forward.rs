@@ -16,6 +16,7 @@ use std::time::Duration;
 use http::header::UPGRADE;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use quell::Clock;
 use quell::core::credit::{Retries, Sends};
@@ -175,7 +176,7 @@ impl<'a> Outgoing<'a> {
     }
 
     async fn over(&self, lane: &Lane, mut conn: Taken, attempt: Try) -> Result<Reply, Failed> {
-        let Some(mut request) = self.request(attempt) else {
+        let Some(mut request) = self.request(attempt, conn.is_h2()) else {
             return Err(Failed::Caller); // sent before and not to be repeated: no policy asks for this
         };
         headers::fit(&mut request, lane, conn.is_h2());
@@ -207,9 +208,11 @@ impl<'a> Outgoing<'a> {
         self.sent.get() & (1 << (number % 64)) != 0
     }
 
-    /// A copy only where another attempt may follow: what was never sent comes back.
-    fn request(&self, attempt: Try) -> Option<Request<RequestBody>> {
-        let again = self.repeatable && attempt.number < self.route.policy.attempts();
+    /// A copy only where another attempt may follow: what was never sent comes back, and what an HTTP/2 endpoint refuses
+    /// unread may be sent again whatever it is.
+    fn request(&self, attempt: Try, is_h2: bool) -> Option<Request<RequestBody>> {
+        let may_follow = self.repeatable || is_h2;
+        let again = may_follow && attempt.number < self.route.policy.attempts();
         let mut parts = self.parts.borrow_mut();
         let mut parts = if again { parts.clone() } else { parts.take() }?;
         let left = Some(self.left(attempt));
@@ -240,7 +243,9 @@ impl<'a> Outgoing<'a> {
             let (parts, _) = response.into_parts();
             return Ok(Response::from_parts(parts, ReplyBody::own("")));
         }
-        headers::back(response.headers_mut());
+        if !headers::back(response.headers_mut()) {
+            return Err(Failed::Broken("it claims several lengths".into()));
+        }
         let minder = Minder::of(self.busy, self.is_stream);
         let open = self.route.lanes.stream();
         let response = response.map(|body| FromUpstream::new(body, conn, open, minder));
@@ -264,6 +269,10 @@ impl<'a> Outgoing<'a> {
         select! {
             biased;
             kept = &mut keep => match kept {
+                // It broke off: nobody could be given the whole of it.
+                Ok(whole) if whole.size_hint().exact().is_none() => {
+                    return Ok(Err(Failed::Broken("its body broke off".into())));
+                }
                 Ok(whole) => {
                     if let Some(line) = self.line {
                         line.error(&whole.ahead(line.most_of_error()));
@@ -326,7 +335,9 @@ impl<'a> Sender for Forward<'a> {
             }
             Err(Failed::Connect(_)) => Outcome::Failed(Failure::of(Fault::Connect)),
             Err(Failed::Unread(_)) => {
-                let delivery = Delivery::NeverSent;
+                // Where its body is gone it cannot be sent again, as if it had been read.
+                let is_here = self.outgoing.body.is_replayable();
+                let delivery = if is_here { Delivery::NeverSent } else { Delivery::Unknown };
                 Outcome::Failed(Failure { delivery, ..Failure::of(Fault::Server) })
             }
             Err(Failed::Broken(_)) => {

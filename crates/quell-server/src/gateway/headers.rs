@@ -5,8 +5,8 @@
 //! and nowhere else, unless a trusted hop was there before us: what strangers claim is dropped.
 
 use http::header::{
-    CONNECTION, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
-    VIA,
+    CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE,
+    TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -190,9 +190,23 @@ pub(super) fn to_origin_form(uri: &mut Uri) {
     }
 }
 
-/// Makes an upstream's fields into those of our reply. What it says of the chain below is read before.
-pub(super) fn back(headers: &mut HeaderMap) {
+/// Makes an upstream's fields into those of our reply. What it says of the chain below is read before. `false` if it
+/// cannot be told how long the reply is.
+#[must_use]
+pub(super) fn back(headers: &mut HeaderMap) -> bool {
     drop_hop_by_hop(headers);
+    has_one_length(headers)
+}
+
+/// One length, or none; the same one twice becomes one. The parser looks only where a body follows, and who writes the
+/// reply would break off.
+fn has_one_length(headers: &mut HeaderMap) -> bool {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let (Some(first), Some(second)) = (lengths.next(), lengths.next()) else { return true };
+    let is_one = first == second && lengths.all(|length| length == first);
+    let first = first.clone();
+    headers.insert(CONTENT_LENGTH, first);
+    is_one
 }
 
 fn drop_hop_by_hop(headers: &mut HeaderMap) {

@@ -42,6 +42,7 @@ pub(super) fn reply(
     }
     counted.reason = reason;
     let wait = retry_at.map(|at| at.since(now));
+    let is_streaming = matches!(end, End::Reply(Ok(_)));
     let (verdict, mut response, is_ours) = match end {
         End::Reply(Ok(reply)) | End::Kept(Ok(reply)) => {
             let verdict = match reason {
@@ -81,6 +82,9 @@ pub(super) fn reply(
     let credit = credit.filter(|_| has_credit).map(|credit| credit.returned());
     let word = reason.and_then(|reason| Word::on(reason, wait));
     answer(response.headers_mut(), Answer { sends, stop: reason, credit, word, is_ours });
+    if !is_streaming {
+        farewell_if_unread(&mut response);
+    }
     response
 }
 
@@ -107,7 +111,17 @@ pub(super) fn malformed(malformed: Malformed, busy: Busy) -> Response<Body> {
 
 /// A refusal before there is a call.
 pub(super) fn refused(reason: Reason, wait: Option<Duration>, busy: Busy) -> Response<Body> {
-    refusal(reason.status(), reason, 0, wait).map(|bytes| Body::own(bytes, busy))
+    let mut response =
+        refusal(reason.status(), reason, 0, wait).map(|bytes| Body::own(bytes, busy));
+    farewell_if_unread(&mut response);
+    response
+}
+
+/// Nobody reads the rest of this request, so none can follow it: its caller should know before it sends one.
+fn farewell_if_unread(response: &mut Response<Body>) {
+    if response.body().is_ahead_of_its_request() {
+        farewell(response);
+    }
 }
 
 /// The reply in place of one that broke off before any of it went out.

@@ -22,7 +22,7 @@ use super::gate::{Gate, Malformed, Phase, Refused};
 use super::watch::Watch;
 
 /// How much of what a caller still sends is read before the connection is closed.
-const MOST_UNREAD: usize = 64 * 1024;
+const MOST_UNREAD: usize = 1024 * 1024;
 
 /// Who is told of every request that was refused here.
 pub(super) type OnRefusal = Rc<dyn Fn(&Malformed)>;

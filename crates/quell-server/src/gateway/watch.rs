@@ -86,6 +86,11 @@ impl Watch {
         self.in_body.set(phase == Phase::Body);
     }
 
+    /// Whether more of the caller's body is to come.
+    pub(super) fn is_in_body(&self) -> bool {
+        self.in_body.get()
+    }
+
     /// A request was read; it is under way until its reply's body is done, which drops the [`Busy`].
     pub(super) fn begin(self: &Rc<Self>) -> Busy {
         self.busy.set(self.busy.get() + 1);
