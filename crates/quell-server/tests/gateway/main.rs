@@ -3,6 +3,8 @@
 
 mod access;
 mod admin;
+#[cfg(feature = "test-clients")]
+mod clients;
 mod corpora;
 #[path = "../../src/gateway/kit.rs"]
 mod files;

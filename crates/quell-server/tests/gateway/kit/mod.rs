@@ -1,6 +1,9 @@
 //! Test kit for the gateway: an upstream that answers as told, and a caller.
 #![allow(dead_code)] // every test file uses its own part of it
 
+pub(crate) mod scrape;
+pub(crate) mod server;
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -16,9 +19,10 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use quell_server::gateway::{self, Config, Running};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
+
+use self::server::Server;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -53,41 +57,31 @@ pub(crate) fn answer(status: u16, body: impl Into<Bytes>) -> Answer {
 pub(crate) struct Fake {
     pub(crate) addr: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
-    task: JoinHandle<()>,
+    _server: Server,
 }
 
 impl Fake {
     pub(crate) async fn start(
         tell: impl Fn(usize, &Seen) -> Answer + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addr = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (all, tell) = (Arc::clone(&seen), Arc::new(tell));
-        let task = tokio::spawn(async move {
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                let (all, tell) = (Arc::clone(&all), Arc::clone(&tell));
-                tokio::spawn(async move {
-                    let service = service_fn(|request| serve(request, &all, &*tell));
-                    let http = hyper::server::conn::http1::Builder::new()
-                        .header_read_timeout(None)
-                        .serve_connection(TokioIo::new(stream), service);
-                    let _ = http.await;
-                });
+        let server = Server::start(move |stream| {
+            let (all, tell) = (Arc::clone(&all), Arc::clone(&tell));
+            async move {
+                let service = service_fn(|request| serve(request, &all, &*tell));
+                let http = hyper::server::conn::http1::Builder::new()
+                    .header_read_timeout(None)
+                    .serve_connection(TokioIo::new(stream), service);
+                let _ = http.await;
             }
-        });
-        Self { addr, seen, task }
+        })
+        .await;
+        Self { addr: server.addr, seen, _server: server }
     }
 
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
-    }
-}
-
-impl Drop for Fake {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
@@ -119,6 +113,19 @@ pub(crate) fn gateway(to: SocketAddr) -> Running {
 pub(crate) fn gateway_with(to: SocketAddr, change: impl FnOnce(&mut Config)) -> Running {
     let mut config = Config::local(format!("http://{to}").parse().unwrap());
     config.cores = 2;
+    change(&mut config);
+    gateway::start(config).unwrap()
+}
+
+/// The gateway of a file with these lines, on free ports.
+pub(crate) fn from_file(lines: &str) -> Running {
+    from_file_with(lines, |_| {})
+}
+
+pub(crate) fn from_file_with(lines: &str, change: impl FnOnce(&mut Config)) -> Running {
+    let text = format!("version = 1\n{lines}");
+    let file = quell::config::Config::parse("test.toml", &text, &[]).unwrap();
+    let mut config = Config::of(file).on_free_ports();
     change(&mut config);
     gateway::start(config).unwrap()
 }

@@ -1,0 +1,42 @@
+//! All metrics of one moment.
+
+use std::net::SocketAddr;
+
+use super::look;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Scrape {
+    text: String,
+    values: Vec<(String, f64)>,
+}
+
+impl Scrape {
+    pub(crate) async fn of(admin: SocketAddr) -> Self {
+        let text = look(admin, "/metrics").await.text().to_owned();
+        let value = |line: &str| {
+            let (name, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line:?}"));
+            (name.to_owned(), value.parse().unwrap_or_else(|_| panic!("{line:?}")))
+        };
+        let values = text.lines().filter(|line| !line.starts_with('#')).map(value).collect();
+        Self { text, values }
+    }
+
+    /// The sum of all values of this name whose labels hold each of these, such as `result="503"`.
+    pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        let family = format!("# TYPE {} ", name.trim_end_matches("_total"));
+        assert!(self.text.contains(&family), "there is no {name} in\n{}", self.text);
+        let told = |full: &str| {
+            full.split('{').next() == Some(name)
+                && labels
+                    .iter()
+                    .all(|(label, value)| full.contains(&format!("{label}=\"{value}\"")))
+        };
+        self.values.iter().filter(|(full, _)| told(full)).map(|(_, value)| value).sum()
+    }
+
+    /// The same, of what is counted.
+    pub(crate) fn count(&self, name: &str, labels: &[(&str, &str)]) -> usize {
+        self.sum(name, labels) as usize
+    }
+}
