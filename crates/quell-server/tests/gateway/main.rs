@@ -6,6 +6,7 @@ mod admin;
 #[cfg(feature = "test-clients")]
 mod clients;
 mod corpora;
+mod faults;
 #[path = "../../src/gateway/kit.rs"]
 mod files;
 mod gate;
