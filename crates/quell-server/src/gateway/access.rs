@@ -26,6 +26,8 @@ use quell::config::AccessLog;
 
 pub(super) use line::Line;
 
+use super::trace::Traces;
+
 /// Lines that wait to be written, at most.
 const MOST_WAITING: usize = 8 * 1024;
 /// How long the end of a process waits for the last lines: whoever reads them may have stopped.
@@ -43,25 +45,33 @@ pub(crate) struct Access {
     /// How many bytes of an error's body are written.
     error_body: usize,
     dropped: AtomicU64,
+    /// Where spans go, if they do.
+    traces: Option<Traces>,
 }
 
 impl Access {
     /// Opens what the file says, if it says anything.
-    pub(super) fn open(to: &AccessLog, error_body: usize) -> io::Result<Option<Arc<Self>>> {
+    pub(super) fn open(
+        to: &AccessLog,
+        error_body: usize,
+        traces: Option<Traces>,
+    ) -> io::Result<Option<Arc<Self>>> {
         let sink = match to {
-            AccessLog::Off => return Ok(None),
+            AccessLog::Off if traces.is_none() => return Ok(None),
+            AccessLog::Off => Sink::Nowhere,
             AccessLog::Stdout => Sink::Stdout,
             AccessLog::Stderr => Sink::Stderr,
             AccessLog::File(path) => Sink::File(Rotated::open(path)?),
         };
         let (lines, waiting) = sync_channel(MOST_WAITING);
+        let lines = (!matches!(sink, Sink::Nowhere)).then_some(lines);
         let (last, done) = sync_channel(1);
         thread::Builder::new().name("quell-access".into()).spawn(move || {
             write(sink, &waiting);
             let _ = last.send(());
         })?;
         let (done, dropped) = (Mutex::new(done), AtomicU64::new(0));
-        Ok(Some(Arc::new(Self { lines: Some(lines), done, error_body, dropped })))
+        Ok(Some(Arc::new(Self { lines, done, error_body, dropped, traces })))
     }
 
     /// Lines that were not written because too many were waiting.
@@ -70,7 +80,7 @@ impl Access {
     }
 
     fn send(&self, line: Vec<u8>) {
-        if self.lines.as_ref().is_none_or(|lines| lines.try_send(line).is_err()) {
+        if self.lines.as_ref().is_some_and(|lines| lines.try_send(line).is_err()) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -92,6 +102,8 @@ fn write(mut sink: Sink, waiting: &Receiver<Vec<u8>>) {
 }
 
 enum Sink {
+    /// There are only traces.
+    Nowhere,
     Stdout,
     Stderr,
     File(Rotated),
@@ -100,6 +112,7 @@ enum Sink {
 impl Sink {
     fn write(&mut self, lines: impl Iterator<Item = Vec<u8>>) -> io::Result<()> {
         let mut out: BufWriter<Box<dyn Write + '_>> = BufWriter::new(match self {
+            Self::Nowhere => return Ok(()),
             Self::Stdout => Box::new(io::stdout().lock()),
             Self::Stderr => Box::new(io::stderr().lock()),
             Self::File(file) => Box::new(file.now()),
@@ -154,7 +167,13 @@ mod tests {
     fn lines_that_nobody_writes_are_dropped_and_counted() {
         let ((lines, _stuck), (_, done)) = (sync_channel(2), sync_channel(1));
         let done = Mutex::new(done);
-        let access = Access { lines: Some(lines), done, error_body: 0, dropped: AtomicU64::new(0) };
+        let access = Access {
+            lines: Some(lines),
+            done,
+            error_body: 0,
+            dropped: AtomicU64::new(0),
+            traces: None,
+        };
         (0..5).for_each(|_| access.send(b"{}\n".to_vec()));
         assert_eq!(access.dropped(), 3);
     }

@@ -223,6 +223,9 @@ impl<'a> Outgoing<'a> {
         if let Some(grpc) = self.grpc {
             grpc.stamp(&mut parts.headers, attempt.number, self.clock().now());
         }
+        if let Some(line) = self.line {
+            line.send(attempt.number, &mut parts.headers);
+        }
         Some(Request::from_parts(parts, self.body.open()))
     }
 

@@ -58,6 +58,7 @@ mod socket;
 pub(crate) mod start;
 pub mod tenants;
 mod tls;
+mod trace;
 mod tunnel;
 mod watch;
 

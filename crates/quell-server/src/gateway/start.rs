@@ -26,6 +26,7 @@ use super::plan::Plan;
 use super::reload::{NotTaken, Source};
 use super::tenants;
 use super::tls::{self, TlsError};
+use super::trace::Traces;
 use crate::admin::{self, Hooks};
 
 /// Where a gateway stands in its life.
@@ -87,6 +88,14 @@ pub enum Error {
         /// Why not.
         error: io::Error,
     },
+    /// Traces that cannot be sent.
+    #[error("otlp is {to}: {error}")]
+    Traces {
+        /// As written.
+        to: String,
+        /// Why not.
+        error: io::Error,
+    },
     /// No thread or no runtime to be had.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -120,7 +129,12 @@ pub fn start(config: Config) -> Result<Running, Error> {
     for warning in warnings.chain(tls.as_ref().and_then(|tls| tls.live.warning())) {
         log.say(format_args!("{warning}"));
     }
-    let access = Access::open(&written.access_log, written.log_error_body)
+    let traces = written.otlp.as_deref().map(Traces::open).transpose();
+    let traces = traces.map_err(|error| {
+        let to = written.otlp.clone().unwrap_or_default();
+        Error::Traces { to, error }
+    })?;
+    let access = Access::open(&written.access_log, written.log_error_body, traces)
         .map_err(|error| Error::AccessLog { to: written.access_log.to_string(), error })?;
     let unable = |what, addr: &dyn ToString| {
         let addr = addr.to_string();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use http::header::CONTENT_LENGTH;
-use http::{Request, Response, StatusCode, Version};
+use http::{HeaderMap, Request, Response, StatusCode, Version};
 use quell::core::{Outcome, Reason, Time};
 use quell::observe::{Next, Tried};
 use serde::Serialize;
@@ -17,6 +17,7 @@ use super::redact::redact;
 use crate::gateway::body::Body;
 use crate::gateway::counters::{Came, Verdict};
 use crate::gateway::route::Route;
+use crate::gateway::trace::Traced;
 
 /// Bytes of an error's body that are hashed.
 const HASHED: usize = 4 * 1024;
@@ -43,6 +44,8 @@ struct Noted {
     error: Vec<u8>,
     /// Whether the caller gets a reply of ours, or none.
     is_own: bool,
+    /// Its spans, if it has some.
+    traced: Option<Traced>,
 }
 
 /// The line as it is written. Names and order are for people and their tools: they stay.
@@ -106,8 +109,9 @@ impl Line {
             cut_off: true,
             attempts: Vec::new(),
         };
-        let noted = Noted { since: Time::ZERO, record, error: Vec::new(), is_own: true };
+        let traced = access.traces.as_ref().map(|traces| Traced::begin(traces, request));
         let access = Arc::clone(access);
+        let noted = Noted { since: Time::ZERO, record, error: Vec::new(), is_own: true, traced };
         Box::new(Self { access, began: Instant::now(), noted: RefCell::new(noted) })
     }
 
@@ -115,6 +119,9 @@ impl Line {
     pub(in crate::gateway) fn routed(&self, route: &Route, since: Time) {
         let mut noted = self.noted.borrow_mut();
         noted.since = since;
+        if let Some(traced) = &mut noted.traced {
+            traced.routed(route);
+        }
         noted.record.route = Some(route.name.to_string());
         noted.record.upstream = Some(route.backend.upstream.name().to_owned());
     }
@@ -126,7 +133,10 @@ impl Line {
 
     /// What it came to, and why there was no further attempt.
     pub(in crate::gateway) fn ended(&self, verdict: Verdict, reason: Option<Reason>) {
-        let record = &mut self.noted.borrow_mut().record;
+        let Noted { record, traced, .. } = &mut *self.noted.borrow_mut();
+        if let Some(traced) = traced {
+            traced.ended(verdict, reason);
+        }
         record.outcome = verdict.as_str();
         record.reason = match reason {
             None if verdict == Verdict::Abandoned => Some(Reason::ClientGone.as_str()),
@@ -134,13 +144,24 @@ impl Line {
         };
     }
 
+    /// An attempt of it goes out with these header fields.
+    pub(in crate::gateway) fn send(&self, attempt: u32, headers: &mut HeaderMap) {
+        if let Some(traced) = &mut self.noted.borrow_mut().traced {
+            traced.send(attempt, headers);
+        }
+    }
+
     /// An attempt of it has ended.
     pub(in crate::gateway) fn tried(&self, route: &Route, tried: &Tried, code: Option<StatusCode>) {
         let mut noted = self.noted.borrow_mut();
+        let endpoint = route.backend.endpoints.get(usize::from(tried.endpoint));
+        let endpoint = endpoint.map(|endpoint| endpoint.target.to_string());
+        if let Some(traced) = &mut noted.traced {
+            traced.tried(endpoint.clone(), tried, code);
+        }
         if noted.record.attempts.len() == MOST_ATTEMPTS {
             return;
         }
-        let endpoint = route.backend.endpoints.get(usize::from(tried.endpoint));
         let hint = match &tried.outcome {
             Outcome::Failed(failure) => failure.hint,
             _ => None,
@@ -150,7 +171,7 @@ impl Line {
             Next::Stop(reason) => (None, reason),
         };
         let attempt = Attempt {
-            endpoint: endpoint.map(|endpoint| endpoint.target.to_string()),
+            endpoint,
             kind: match tried.attempt {
                 _ if tried.hedge => "hedge",
                 ..=1 => "first",
@@ -184,7 +205,10 @@ impl Line {
 
     /// The caller gets this.
     pub(in crate::gateway) fn answered(&self, response: &Response<Body>) {
-        let Noted { record, is_own, .. } = &mut *self.noted.borrow_mut();
+        let Noted { record, is_own, traced, .. } = &mut *self.noted.borrow_mut();
+        if let Some(traced) = traced {
+            traced.answered(response.status());
+        }
         *is_own = response.body().is_own();
         record.status = response.status().as_u16();
         // Nobody asked for the body.
@@ -222,7 +246,9 @@ impl Drop for Line {
         {
             attempt.met(error, self.access.error_body);
         }
-        if let Ok(mut line) = serde_json::to_vec(record) {
+        if self.access.lines.is_some()
+            && let Ok(mut line) = serde_json::to_vec(record)
+        {
             line.push(b'\n');
             self.access.send(line);
         }
