@@ -116,7 +116,7 @@ async fn greet(core: &Core, stream: Stream, watch: &Rc<Watch>) -> Option<(Io, bo
     };
     let mut greeting = std::pin::pin!(greeting);
     std::future::poll_fn(|cx| match greeting.as_mut().poll(cx) {
-        Poll::Pending if watch.told(cx) != Told::Nothing => Poll::Ready(None),
+        Poll::Pending if watch.told(cx) >= Told::Finish => Poll::Ready(None),
         greeted => greeted,
     })
     .await
@@ -130,7 +130,7 @@ async fn by_http1(core: &Rc<Core>, io: Io, caller: &Caller, watch: &Rc<Watch>) {
     let service = service_fn(|request| super::handle(core, caller, watch.begin(), request));
     let mut connection = core.http1.serve_connection(socket, service);
     let mut finishing = false;
-    let ended = std::future::poll_fn(|cx| match told(watch, &mut finishing, cx) {
+    let ended = std::future::poll_fn(|cx| match told(watch, Told::Finish, &mut finishing, cx) {
         Told::Close => Poll::Ready(None),
         told => {
             if told == Told::Finish {
@@ -162,7 +162,7 @@ async fn by_http2(core: &Rc<Core>, io: Io, caller: Caller, watch: &Rc<Watch>) {
     });
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(io), service));
     let mut finishing = false;
-    std::future::poll_fn(|cx| match told(watch, &mut finishing, cx) {
+    std::future::poll_fn(|cx| match told(watch, Told::Leave, &mut finishing, cx) {
         Told::Close => Poll::Ready(()),
         told => {
             if told == Told::Finish {
@@ -174,11 +174,12 @@ async fn by_http2(core: &Rc<Core>, io: Io, caller: Caller, watch: &Rc<Watch>) {
     .await;
 }
 
-/// What the connection is told, `Finish` once.
-fn told(watch: &Rc<Watch>, finishing: &mut bool, cx: &Context<'_>) -> Told {
+/// What the connection is told: to finish once, as soon as it is told `least`.
+fn told(watch: &Rc<Watch>, least: Told, finishing: &mut bool, cx: &Context<'_>) -> Told {
     match watch.told(cx) {
-        Told::Finish if std::mem::replace(finishing, true) => Told::Nothing,
-        told => told,
+        Told::Close => Told::Close,
+        told if told < least || std::mem::replace(finishing, true) => Told::Nothing,
+        _ => Told::Finish,
     }
 }
 

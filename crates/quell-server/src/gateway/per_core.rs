@@ -269,6 +269,7 @@ impl Core {
         let until = Instant::now() + self.driven().plan.file.gateway.drain;
         listener.drain(|(stream, peer)| self.enter(stream, peer, None));
         tokio::task::yield_now().await; // lets those who were let in last be counted
+        self.watches.tell(Told::Leave);
         let linger = until.min(Instant::now() + LINGER);
         while self.watches.len() > 0 && Instant::now() < linger {
             sleep(LOOK).await;

@@ -43,6 +43,9 @@ pub(super) const fn ticks(seconds: u32) -> u32 {
 pub(super) enum Told {
     /// Nothing: go on.
     Nothing,
+    /// Go elsewhere with what comes next. Only HTTP/2 can say that without losing what is on its way; HTTP/1 says it with
+    /// its next reply.
+    Leave,
     /// Finish what is under way, then close.
     Finish,
     /// Close now.

@@ -6,6 +6,7 @@ mod admin;
 #[cfg(feature = "test-clients")]
 mod clients;
 mod corpora;
+mod drains;
 mod faults;
 #[path = "../../src/gateway/kit.rs"]
 mod files;
