@@ -3,6 +3,7 @@
 
 mod access;
 mod admin;
+mod chain;
 #[cfg(feature = "test-clients")]
 mod clients;
 mod corpora;
