@@ -127,14 +127,14 @@ async fn stopping_ends_every_thread_and_frees_the_port() {
 }
 
 /// The command, running.
-struct Quell {
+pub(crate) struct Quell {
     child: Child,
-    addr: SocketAddr,
-    admin: SocketAddr,
+    pub(crate) addr: SocketAddr,
+    pub(crate) admin: SocketAddr,
 }
 
 impl Quell {
-    fn start(args: &[&str], envs: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(args: &[&str], envs: &[(&str, &str)]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_quell"))
             .args(["gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
             .args(args)
@@ -151,7 +151,7 @@ impl Quell {
         Self { child, addr: addrs.next().unwrap(), admin: addrs.next().unwrap() }
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
     }
