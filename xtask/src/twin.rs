@@ -5,7 +5,7 @@
 //!
 //! **How.** Verdicts must be equal, recoveries within a tenth or half a second, and within a tenth: amplification, the
 //! goodput during and after the outage, and wasted work (of shares, one point in a hundred is always allowed: that
-//! is a few dozen requests). The same seed brings the same users at the same instants to both. Runs take 50 seconds
+//! is a few dozen requests). Of three gateways in a row, one of the kinds, what reached the last service counts. The same seed brings the same users at the same instants to both. Runs take 50 seconds
 //! each and are mostly waiting, so two kinds of outage run at once. A machine that stops for a tenth of a second spoils
 //! a window and is not what is measured: such a run is repeated, up to three times in all. It reports and exits with 0;
 //! `--gate` repeats runs that broke a promise (verdict, recovery, amplification) instead, and fails if one stays broken.
@@ -55,8 +55,10 @@ const PROMISES: [&str; 3] = [".verdict", ".recovery_promise", ".amplification_pr
 /// And of the one that says whether the machine let it be measured.
 const DISTURBED: [&str; 1] = [".late"];
 
-/// The scenarios of the demo: a storm in three kinds, ten times slower, and a part of it slower.
-const KINDS: [&str; 5] = ["stall", "hole", "fail", "slow", "partial"];
+/// The scenarios of the demo: a storm in three kinds, ten times slower, a part of it slower, and three gateways in a row.
+const KINDS: [&str; 6] = ["stall", "hole", "fail", "slow", "partial", "chain"];
+/// The files that have them for the simulator.
+const FILES: [&str; 2] = ["demo", "gateways"];
 /// Two thirds of one core, as CI builds it.
 const AT_ONCE: usize = 2;
 /// How far shares may differ that are near 0.
@@ -81,7 +83,8 @@ struct Part {
 #[derive(Deserialize)]
 struct Real {
     late_s: f64,
-    naive: Seen,
+    /// There are no naive callers in front of a chain: who hands on for them would have to be naive, too.
+    naive: Option<Seen>,
     front: Seen,
 }
 
@@ -96,13 +99,45 @@ struct SimulatedRun {
     against: String,
     #[serde(flatten)]
     seen: Seen,
+    layers: Vec<Layer>,
+}
+
+/// One service of a chain, from the top down.
+#[derive(Deserialize)]
+struct Layer {
+    sends_per_user: f64,
+    timeline: Work,
+}
+
+/// What it did in each second.
+#[derive(Deserialize)]
+struct Work {
+    served: Vec<u64>,
+    wasted: Vec<u64>,
+}
+
+impl SimulatedRun {
+    /// As somebody sees it who stands at the last service, which is where the real one counts.
+    fn at_the_last(&self) -> Seen {
+        let mut seen = self.seen.clone();
+        if let [first, .., last] = &self.layers[..] {
+            let sum = |counts: &[u64]| counts.iter().sum::<u64>() as f64;
+            seen.amplification *= last.sends_per_user / first.sends_per_user;
+            seen.wasted = sum(&last.timeline.wasted) / sum(&last.timeline.served);
+        }
+        seen
+    }
 }
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let quell = runs::build(workspace, args.dev)?;
     let seed = args.seed.to_string();
-    let simulated: Simulated =
-        ask(workspace, Command::new(&quell).args(["sim", "demo", "--json", "--seed", &seed]))?;
+    let mut simulated = Vec::new();
+    for file in FILES {
+        let args = ["sim", file, "--json", "--seed", &seed];
+        let Simulated { runs } = ask(workspace, Command::new(&quell).args(args))?;
+        simulated.extend(runs);
+    }
     let measure = |kind: &&'static str| measure(workspace, &quell, kind, &seed, &simulated);
     let wanted = |kind: &&str| args.kind.is_empty() || args.kind.iter().any(|only| only == kind);
     let kinds: Vec<_> = KINDS.into_iter().filter(wanted).collect();
@@ -143,15 +178,16 @@ fn measure(
     quell: &Path,
     kind: &str,
     seed: &str,
-    simulated: &Simulated,
+    simulated: &[SimulatedRun],
 ) -> Result<Vec<Figure>> {
     let args = ["demo", "--json", "--kind", kind, "--seed", seed];
     let real: Real = ask(workspace, Command::new(quell).args(args))?;
     let mut figures = vec![most(format!("twin.{kind}.late"), real.late_s, "s", LATE)];
-    for (against, real) in [("naive", &real.naive), ("front", &real.front)] {
-        let mut runs = simulated.runs.iter();
-        let run = runs.find(|run| run.scenario == kind && run.against == against);
-        let simulated = &run.with_context(|| format!("no simulated {kind} {against}"))?.seen;
+    let naive = real.naive.iter().map(|naive| ("naive", naive));
+    for (against, real) in naive.chain([("front", &real.front)]) {
+        let run = simulated.iter().find(|run| run.scenario == kind && run.against == against);
+        let run = run.with_context(|| format!("no simulated {kind} {against}"))?;
+        let simulated = &run.at_the_last();
         let name = format!("twin.{kind}.{against}");
         if against == "front" {
             figures.extend(promises(&name, real));
@@ -249,6 +285,24 @@ mod tests {
         for (real, expected) in cases {
             assert_eq!(met(compare("a", &real, &simulated, "healed")), expected, "{real:?}");
         }
+    }
+
+    #[test]
+    fn of_a_chain_what_reached_the_last_service_counts() {
+        let layer = |sends_per_user, wasted| Layer {
+            sends_per_user,
+            timeline: Work { served: vec![10, 30], wasted: vec![0, wasted] },
+        };
+        let run = |layers| SimulatedRun {
+            scenario: "chain".into(),
+            against: "front".into(),
+            seen: seen("healed", Some(0.1), 0.5, 0.9),
+            layers,
+        };
+        let last = run(vec![layer(0.8, 0), layer(1.2, 9), layer(1.6, 4)]).at_the_last();
+        assert_eq!((last.amplification, last.wasted), (1.0, 0.1));
+        let alone = run(vec![layer(0.8, 4)]).at_the_last();
+        assert_eq!((alone.amplification, alone.wasted), (0.5, 0.9));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use tokio::time::{Instant, interval, sleep_until};
 use super::{
     files,
     scripted::{Outage, Sharing},
-    side::{Front, Seen, Side},
+    side::{Front, Seen, Side, last, last_mut, trouble},
     tally::Tally,
 };
 use crate::{
@@ -39,7 +39,8 @@ const LATE: Duration = Duration::from_millis(100);
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How the service goes down: stall (its queue builds up), hole (packets vanish), fail (instant errors), slow
-    /// (work takes ten times as long) or partial (one request in ten does)
+    /// (work takes ten times as long) or partial (one request in ten does); or chain (instant errors, behind three
+    /// gateways in a row, and no naive side)
     #[arg(long, value_enum, default_value = "stall")]
     kind: Kind,
     /// How requests share the workers: fifo (one at a time each), sharing (all at once), or degrading=0.5 (all at
@@ -70,6 +71,7 @@ enum Kind {
     Fail,
     Slow,
     Partial,
+    Chain,
 }
 
 impl Kind {
@@ -80,6 +82,7 @@ impl Kind {
             Self::Fail => "fail",
             Self::Slow => "slow",
             Self::Partial => "partial",
+            Self::Chain => "chain",
         }
     }
 }
@@ -140,10 +143,11 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
 fn scenario(args: &Args) -> anyhow::Result<(String, Scenario)> {
     let Some(name) = &args.world else {
         let name = args.kind.name();
-        let mut plans = file::parse(file::DEMO)?.into_iter();
+        let text = if args.kind == Kind::Chain { file::GATEWAYS } else { file::DEMO };
+        let mut plans = file::parse(text)?.into_iter();
         let mut scenario =
             plans.find(|plan| plan.name == name).context("no such scenario")?.scenario;
-        scenario.service.sharing = args.service.shared();
+        last_mut(&mut scenario).sharing = args.service.shared();
         return Ok((name.to_owned(), scenario));
     };
     let world = worlds::all().into_iter().find(|world| world.name == *name);
@@ -158,10 +162,11 @@ fn scenario(args: &Args) -> anyhow::Result<(String, Scenario)> {
 
 async fn show(args: &Args, kind: String, scenario: &Scenario) -> anyhow::Result<Report> {
     let start = Instant::now() + Duration::from_millis(200);
-    let outage = Outage::twin_of(scenario.outage.kind).context("no such outage")?;
+    let outage = Outage::twin_of(trouble(scenario)).context("no such outage")?;
     let fronts = match (args.serve, args.through) {
         (Some(serve), Some(through)) => vec![("", Front::Proxy { serve, through })],
-        _ => vec![("naive", Front::Nobody), ("behind Quell", Front::Gateway)],
+        _ if !scenario.below.is_empty() => vec![("behind Quell", Front::Gateways)],
+        _ => vec![("naive", Front::Nobody), ("behind Quell", Front::Gateways)],
     };
     let (mut sides, mut tallies) = (Vec::new(), Vec::new());
     for (name, front) in fronts {
@@ -170,15 +175,19 @@ async fn show(args: &Args, kind: String, scenario: &Scenario) -> anyhow::Result<
         sides.push(side);
     }
     if !args.json {
-        let count = if args.through.is_some() { "one service" } else { "two services" };
+        let count = if sides.len() == 1 { "one service" } else { "two services" };
         println!(
             "{count} of {} workers × {:?}, {:.0} users per second each, who wait {:?} and retry 3 times;",
-            scenario.service.workers,
-            scenario.service.mean(),
+            last(scenario).workers,
+            last(scenario).mean(),
             scenario.load,
             scenario.patience,
         );
         match (args.through, sides.last()) {
+            (None, Some(_)) if sides.len() == 1 => println!(
+                "it is called through {} quell gateways in a row with nothing configured",
+                scenario.below.len() + 1
+            ),
             (None, Some(front)) => println!(
                 "one is called directly, the other through quell gateway --to {} with nothing configured",
                 front.addr()

@@ -6,6 +6,7 @@ use anyhow::{Context, ensure};
 use quell::core::Rng;
 use quell_sim::{
     PURPOSE_ARRIVALS, Scenario,
+    scenario::{OutageKind, Service},
     verdict::{Moment, Summary, Timeline, Timing, Work},
 };
 use serde::Serialize;
@@ -30,8 +31,8 @@ const WATCHED: usize = 30;
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Front {
     Nobody,
-    /// Quell, with nothing configured.
-    Gateway,
+    /// Quell, with nothing configured: a gateway for the service, and one more for each that the scenario has behind it.
+    Gateways,
     /// A program that listens at `through` already and sends what it gets to `serve`.
     Proxy {
         serve: SocketAddr,
@@ -54,7 +55,7 @@ pub(super) struct Seen {
 /// See the [module](self).
 pub(super) struct Side {
     service: Scripted,
-    gateway: Option<Running>,
+    gateways: Vec<Running>,
     target: SocketAddr,
     direct: bool,
     pub(super) tally: Arc<Tally>,
@@ -67,10 +68,11 @@ impl Side {
         front: Front,
         start: Instant,
     ) -> anyhow::Result<Self> {
+        let Service { workers, time, sharing, .. } = last(scenario);
         let shape = Shape {
-            workers: scenario.service.workers as usize,
-            service: scenario.service.time.clone(),
-            sharing: Sharing::of(scenario.service.sharing),
+            workers: *workers as usize,
+            service: time.clone(),
+            sharing: Sharing::of(*sharing),
             seed,
         };
         let service = match front {
@@ -86,18 +88,21 @@ impl Side {
         };
         let tally = Arc::new(Tally::since(start, timing));
         service.count_into(Arc::clone(&tally));
-        let (gateway, target) = match front {
-            Front::Nobody => (None, service.addr()),
-            Front::Gateway => {
-                let to: Target = format!("http://{}", service.addr()).parse()?;
-                let gateway = gateway::start(Config::local(to))?;
-                let addr = gateway.addr();
-                (Some(gateway), addr)
+        let (mut gateways, mut target) = (Vec::new(), service.addr());
+        match front {
+            Front::Nobody => {}
+            Front::Gateways => {
+                for _ in 0..=scenario.below.len() {
+                    let to: Target = format!("http://{target}").parse()?;
+                    let gateway = gateway::start(Config::local(to))?;
+                    target = gateway.addr();
+                    gateways.push(gateway);
+                }
             }
-            Front::Proxy { through, .. } => (None, through),
-        };
+            Front::Proxy { through, .. } => target = through,
+        }
         let direct = matches!(front, Front::Nobody);
-        Ok(Self { service, gateway, target, direct, tally })
+        Ok(Self { service, gateways, target, direct, tally })
     }
 
     /// Where the service listens.
@@ -111,7 +116,8 @@ impl Side {
         outage: Outage,
         seed: u64,
     ) -> anyhow::Result<Seen> {
-        let Self { service, gateway, target, direct, tally } = self;
+        let Self { service, gateways, target, direct, tally } = self;
+        let Service { workers, .. } = *last(scenario);
         let callers =
             Callers { rate: scenario.load, patience: scenario.patience, ..Callers::naive(target) };
         let (start, timing) = (tally.start(), tally.timing());
@@ -130,19 +136,19 @@ impl Side {
         let watching = async {
             for passed in 1..timing.end {
                 sleep_until(start + second(passed)).await;
-                watch.look(service.ledger(), scenario.service.workers);
+                watch.look(service.ledger(), workers);
             }
         };
         let _ = timeout_at(start + end, async { tokio::join!(load, trouble, watching) }).await;
         let ledger = service.ledger();
-        watch.look(ledger, scenario.service.workers);
-        drop(gateway);
+        watch.look(ledger, workers);
+        drop(gateways);
         ensure!(
             tally.unsent() == 0,
             "this machine ran out of sockets ({} attempts): nothing can be said of the service",
             tally.unsent()
         );
-        let capacity = scenario.service.capacity();
+        let capacity = last(scenario).capacity();
         // Inside Quell nobody looks: what is known is what the callers and the service's ledger counted.
         let mut seen = tally.seen();
         seen.timeline = watch.timeline;
@@ -165,6 +171,22 @@ impl Side {
             after,
         })
     }
+}
+
+/// The service that breaks. Those before it in a chain only hand on: on sockets they are gateways and nothing else.
+pub(super) fn last(scenario: &Scenario) -> &Service {
+    scenario.below.last().map_or(&scenario.service, |node| &node.service)
+}
+
+/// The same, to be changed.
+pub(super) fn last_mut(scenario: &mut Scenario) -> &mut Service {
+    scenario.below.last_mut().map_or(&mut scenario.service, |node| &mut node.service)
+}
+
+/// How it breaks.
+pub(super) fn trouble(scenario: &Scenario) -> OutageKind {
+    let faults = scenario.below.last().and_then(|node| node.faults.first());
+    faults.unwrap_or(&scenario.outage).kind
 }
 
 /// The service's books, second by second.

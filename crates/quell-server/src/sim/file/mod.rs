@@ -36,7 +36,7 @@ use std::path::Path;
 use quell::config::{Config, Error, Override, Problems};
 
 pub use plan::{Plan, Way};
-pub use shipped::{DEMO, LADDER, SHIPPED, STORM, Shipped, nearest, shipped};
+pub use shipped::{DEMO, GATEWAYS, LADDER, SHIPPED, STORM, Shipped, nearest, shipped};
 
 /// Reads a text with nothing over it.
 pub fn parse(text: &str) -> Result<Vec<Plan>, Problems> {

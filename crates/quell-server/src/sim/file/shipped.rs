@@ -32,6 +32,7 @@ shipped![
     "storm",
     "ladder",
     "demo",
+    "gateways",
     "slow-gateway",
     "refusals",
     "cascade",
@@ -63,6 +64,8 @@ pub const STORM: &str = include_str!("../../../../quell-sim/scenarios/storm.toml
 pub const LADDER: &str = include_str!("../../../../quell-sim/scenarios/ladder.toml");
 /// What the demo does, for the simulator.
 pub const DEMO: &str = include_str!("../../../../quell-sim/scenarios/demo.toml");
+/// What the demo does with three gateways in a row.
+pub const GATEWAYS: &str = include_str!("../../../../quell-sim/scenarios/gateways.toml");
 
 /// What somebody who wrote this may have meant.
 pub fn nearest(written: &str) -> String {
