@@ -13,7 +13,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 
 use super::counters::Verdict;
-use super::gate::MOST_FIELDS;
 use super::io::{Io, Local};
 use super::listen::{Peer, Stream, Version, detect};
 use super::per_core::Core;
@@ -36,7 +35,7 @@ const PONG: Duration = Duration::from_secs(15);
 pub(super) fn http1() -> http1::Builder {
     let mut http = http1::Builder::new();
     // Heads are timed by the watch, which costs nothing per request.
-    http.header_read_timeout(None).max_headers(MOST_FIELDS).max_buf_size(MOST_BUFFER);
+    http.header_read_timeout(None).max_buf_size(MOST_BUFFER);
     http
 }
 

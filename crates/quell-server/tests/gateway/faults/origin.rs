@@ -174,7 +174,7 @@ impl Shared {
         let reply = Reply {
             status: act.status().unwrap_or(200),
             text: &text,
-            chunked: (id + attempt as usize) % 2 == 0,
+            chunked: (id + attempt as usize).is_multiple_of(2),
             hangs: matches!(act, Act::Cut(_, How::Hang) | Act::CutError(How::Hang)),
             empty,
         };
