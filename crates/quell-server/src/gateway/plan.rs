@@ -144,7 +144,11 @@ pub(crate) fn routes(file: &config::Config) -> Result<Vec<Terms>, Error> {
         let (Some(upstream), None) = (names.next(), names.next()) else {
             return Err(Error::NoRoutes(file.upstreams.len()));
         };
-        written.push(everything(upstream));
+        let tenants = match file.tenants.is_empty() {
+            true => TenantsNeed::Off,
+            false => TenantsNeed::Required, // as on every route that says nothing of it
+        };
+        written.push(config::Route { tenants, ..everything(upstream) });
     }
     let terms = |route: config::Route| {
         let policy = file.policy_of(&route);
@@ -189,4 +193,21 @@ fn limit(route: &config::Route, clock: &Clock) -> Result<Option<RouteLimit>, Err
 /// Each upstream's chance is its own, and other in every process: a fleet must not act in step.
 fn host(log: &Arc<Log>) -> Host {
     Host { clock: Clock::system(), observer: Some(Arc::clone(log) as _), ..Host::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_has_tenants_and_no_routes_asks_everybody_for_a_key() {
+        let upstream = "upstream.x.endpoints = [\"http://127.0.0.1:9000\"]";
+        let shop = "tenant.shop.keys = [\"env:SHOP\"]";
+        for (tenants, need) in [("", TenantsNeed::Off), (shop, TenantsNeed::Required)] {
+            let text = format!("version = 1\n{upstream}\n{tenants}");
+            let file = config::Config::parse("quell.toml", &text, &[]).unwrap();
+            let routes = routes(&file).unwrap();
+            assert_eq!((routes.len(), routes[0].route.tenants), (1, need));
+        }
+    }
 }
