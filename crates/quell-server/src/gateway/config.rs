@@ -13,6 +13,8 @@ use super::plan::everything;
 
 /// The only upstream, policy and route of a gateway that was told no more than where to send.
 const DEFAULT: &str = "default";
+/// More than one upstream should ever have to carry.
+const MOST_STREAMS: u32 = 10_000;
 
 /// What a gateway is told. [`Config::new`] has the defaults.
 #[derive(Debug, Clone)]
@@ -23,6 +25,8 @@ pub struct Config {
     pub path: Option<PathBuf>,
     /// Threads that serve callers, each with its own listener and upstream connections.
     pub cores: usize,
+    /// Replies on their way and tunnels that are held at most, per upstream; beyond it, requests are refused.
+    pub streams: u32,
     /// Whether changes of state and refusals are written to standard error.
     pub log: bool,
 }
@@ -42,7 +46,7 @@ impl Config {
     /// What a file says.
     pub fn of(file: config::Config) -> Self {
         let cores = available_parallelism().map_or(1, usize::from);
-        Self { file, path: None, cores, log: true }
+        Self { file, path: None, cores, streams: MOST_STREAMS, log: true }
     }
 
     /// The defaults on free ports, silent: for tests and demos inside a process.

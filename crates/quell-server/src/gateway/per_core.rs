@@ -33,8 +33,6 @@ use super::watch::{TICK, Told, Watches};
 
 /// Connections from callers that the process holds at most; beyond it, accepting pauses.
 const MOST_CONNECTIONS: usize = 20_000;
-/// Replies on their way and tunnels that the process holds at most, per upstream; beyond it, requests are refused.
-const MOST_STREAMS: usize = 10_000;
 /// How long to wait before accepting again when there is no file descriptor left.
 const OUT_OF_FILES: Duration = Duration::from_millis(10);
 /// How long an idle connection is kept in a drain: a request may be on its way already.
@@ -48,6 +46,8 @@ pub(crate) struct Gateway {
     /// That of the plan: a look at it is cheaper than at the plan.
     pub(super) generation: AtomicU64,
     pub(crate) cores: Vec<CoreCounters>,
+    /// Replies on their way and tunnels that one core holds at most, per upstream.
+    pub(super) most_streams: u32,
     pub(crate) log: Arc<Log>,
     pub(super) tls: Option<tls::Server>,
     pub(crate) source: Source,
@@ -104,7 +104,6 @@ pub(super) struct LocalRoute {
     pub(super) route: Arc<Route>,
     pub(super) lanes: Rc<Lanes>,
     core: usize,
-    most_streams: u32,
 }
 
 impl Deref for LocalRoute {
@@ -118,11 +117,6 @@ impl Deref for LocalRoute {
 impl LocalRoute {
     pub(super) fn counters(&self) -> &Counters {
         &self.route.counters[self.core]
-    }
-
-    /// Whether there is no room for another reply on its way.
-    pub(super) fn is_full(&self) -> bool {
-        self.lanes.streams.get() >= self.most_streams
     }
 }
 
@@ -141,8 +135,7 @@ impl Driven {
         let mut lanes = Vec::new();
         let local = |route: &Arc<Route>| {
             let lanes = place(&mut lanes, route);
-            let most_streams = (MOST_STREAMS / route.counters.len()) as u32;
-            Rc::new(LocalRoute { route: Arc::clone(route), lanes, core, most_streams })
+            Rc::new(LocalRoute { route: Arc::clone(route), lanes, core })
         };
         let routes = plan.routes.iter().map(local).collect();
         Self { plan, routes, lanes }
@@ -195,7 +188,8 @@ impl Core {
         } else if route.backend.endpoints.is_empty() {
             Some(Reason::NoEndpoint)
         } else {
-            route.is_full().then_some(Reason::PoolFull)
+            let is_full = route.lanes.streams.get() >= self.gateway.most_streams;
+            is_full.then_some(Reason::PoolFull)
         }
     }
 

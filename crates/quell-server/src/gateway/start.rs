@@ -114,7 +114,7 @@ pub struct Running {
 
 /// Starts a gateway on threads of its own.
 pub fn start(config: Config) -> Result<Running, Error> {
-    let Config { file, path, cores, log } = config;
+    let Config { file, path, cores, streams, log } = config;
     let written = file.gateway.clone();
     if !written.admin.ip().is_loopback() {
         return Err(Error::AdminNotLocal(written.admin));
@@ -153,6 +153,7 @@ pub fn start(config: Config) -> Result<Running, Error> {
         plan: ArcSwap::from_pointee(plan),
         generation: AtomicU64::new(0),
         cores: (0..cores).map(|_| CoreCounters::default()).collect(),
+        most_streams: (streams as usize / cores).max(1) as u32,
         log,
         tls,
         source: Source::new(path),
