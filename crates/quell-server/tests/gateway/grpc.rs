@@ -1,6 +1,6 @@
 //! gRPC through the gateway: HTTP/2 on both sides, and a status that comes last.
 
-mod peers;
+pub(crate) mod peers;
 
 use std::time::{Duration, Instant};
 

@@ -17,6 +17,7 @@ mod idempotency;
 mod kit;
 mod life;
 mod proxy;
+mod reasons;
 mod reloads;
 mod retry;
 mod routes;
