@@ -129,9 +129,10 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         if let Some(naive) = &report.naive {
             table.row("naive retries", naive.figures.cells());
         }
-        let front = match args.through {
-            Some(through) => format!("through {through}"),
-            None => "the same behind Quell".to_owned(),
+        let front = match (args.through, &report.naive) {
+            (Some(through), _) => format!("through {through}"),
+            (None, Some(_)) => "the same behind Quell".to_owned(),
+            (None, None) => "behind Quell".to_owned(),
         };
         table.row(&front, report.front.figures.cells());
         print!("{table}");

@@ -133,6 +133,7 @@ fn counts(good: u32, bad: u32) -> (String, String) {
 async fn a_hundred_reloads_in_an_outage_change_nothing_that_is_known() {
     let upstream = Scripted::start(Shape::constant(8, ms(5))).await.unwrap();
     let usual = USUAL.replace("burst = 90,", "burst = 900,");
+    let usual = format!("in_flight = {{ queue_wait = \"30s\" }}{usual}");
     let filed = Filed::start("known", upstream.addr(), &usual);
     until("the service's pace is known", || async {
         assert_eq!(filed.ask("/").await.status, 200);
