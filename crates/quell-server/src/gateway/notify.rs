@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// See the [module](self).
+/// What the module says.
 #[derive(Debug)]
 pub struct Notify {
     socket: Option<UnixDatagram>,

@@ -9,7 +9,7 @@
 //! 1. [`Gate`] looks at the bytes of HTTP/1 before hyper does (the `socket` asks it). It follows the messages (`head`,
 //!    then a body of known length, or `chunks`, or none, then the next head) and lets only whole, well-formed heads
 //!    through. Each byte of a head is looked at once and not copied; bodies of known length are counted, not read.
-//! 2. [`check`] looks at the parsed request, of HTTP/2 too: which host it is for, what may not be in it.
+//! 2. [`check()`] looks at the parsed request, of HTTP/2 too: which host it is for, what may not be in it.
 
 mod check;
 mod chunks;

@@ -4,10 +4,10 @@
 //! where there is nothing else. Whoever judges by the head alone sees successes only, and repeats nothing or the wrong
 //! thing. What has to be known to do better needs no library for gRPC, so it is here for all who pass its messages on.
 //!
-//! **How.** [`peek`] looks at a reply's first frame. If it is the trailers, the call failed before it said anything and can be
+//! **How.** [`peek()`] looks at a reply's first frame. If it is the trailers, the call failed before it said anything and can be
 //! made again; once there is a message the reply is a success, and nothing is repeated any more. So is a stream that has
 //! nothing to say for a tenth of a second. [`Codes::classify`] judges what was seen, and the [`Peeked`] body gives that
-//! frame and then the rest. [`stamp`] writes what an attempt carries, and [`refusal`] is a reply of our own.
+//! frame and then the rest. [`stamp`] writes what an attempt carries, and [`refusal()`] is a reply of our own.
 //!
 //! A stream that fails after its first message has been judged by then: its trailers reach the caller as they are, and
 //! neither the breaker nor the budget learns of them.

@@ -12,7 +12,7 @@ use crate::http::{
 };
 
 /// A reply of our own: a 200 that is nothing but trailers in its headers. It has this code, the reason's word as its message,
-/// the same fields as [any refusal](crate::http::refusal), and `grpc-retry-pushback-ms` as far as there is a word to say:
+/// the same fields as [any refusal](crate::http::refusal()), and `grpc-retry-pushback-ms` as far as there is a word to say:
 /// when to come back, or `-1` for not at all. The code is the reason's own unless the host knows better.
 ///
 /// ```
