@@ -94,7 +94,7 @@ fn day(worst: &Worst) -> Vec<(String, String)> {
     let chain = &worst.chain;
     if chain.layers > 1 {
         let words = format!(
-            "up to {} for one request, {:.2} with {share:.0} % failing (up to {} if credit were handed down, which no host does yet)",
+            "up to {} for one request, {:.2} with {share:.0} % failing (up to {} where every hop hands the credit down, as gateways do)",
             count(chain.sends as usize, "send"),
             chain.sends_per_request,
             chain.sends_with_credit,

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use quell::config::Config;
 
 use crate::gateway::plan::{self, Terms};
-use crate::gateway::route::{Matcher, Seen};
+use crate::gateway::route::{Matcher, Seen, as_read};
 
 /// Which request, or which route.
 #[derive(Debug, clap::Args)]
@@ -76,6 +76,7 @@ impl Which {
                 .position(|known| known == name)
                 .with_context(|| format!("no route is called {name}: {there_are}"))?,
             (None, Some(path)) => {
+                let path = &*as_read(path).unwrap_or_else(|| path.into());
                 let (seen, host) = (Seen { method, path, headers }, self.host.as_deref());
                 routes
                     .iter()

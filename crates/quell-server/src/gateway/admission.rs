@@ -1,5 +1,6 @@
 //! Admission: who calls, and whether it may ask that often. Nothing of the upstream is touched yet.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::Response;
@@ -10,7 +11,6 @@ use quell::core::{Priority, Reason};
 use quell::http::quota;
 
 use super::body::Body;
-use super::conversation::Caller;
 use super::counters::Pending;
 use super::plan::Plan;
 use super::respond;
@@ -37,11 +37,11 @@ pub(super) enum Refused {
     Limited(quota::Limited),
 }
 
-/// Asks who calls, where the route wants to know, and takes from the limits of whoever it is and of the route.
+/// Asks who calls, from this address, where the route wants to know, and takes from the limits of whoever it is and of the route.
 pub(super) fn pass(
     plan: &Plan,
     route: &Route,
-    caller: &Caller,
+    ip: Option<IpAddr>,
     headers: &mut HeaderMap,
 ) -> Result<Passed, Refused> {
     let tenant = match route.written.tenants {
@@ -67,7 +67,7 @@ pub(super) fn pass(
         }
     }
     if let Some(limit) = &route.limit {
-        let asker = Asker { tenant: tenant.map(|tenant| &**tenant), ip: caller.ip, headers };
+        let asker = Asker { tenant: tenant.map(|tenant| &**tenant), ip, headers };
         passed.limits[1] = limit.take(asker).map_err(Refused::Limited)?;
     }
     Ok(passed)

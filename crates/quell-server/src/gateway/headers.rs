@@ -4,6 +4,8 @@
 //! caller could switch the policies of the next hop off. Fields that say where a request came from are written here
 //! and nowhere else, unless a trusted hop was there before us: what strangers claim is dropped.
 
+use std::net::IpAddr;
+
 use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE,
     TRANSFER_ENCODING, UPGRADE, VIA,
@@ -113,6 +115,21 @@ pub(super) fn onward(parts: &mut Parts, facts: Facts<'_>) -> Option<HeaderValue>
 
 fn and(before: &HeaderValue, peer: &HeaderValue) -> Option<HeaderValue> {
     HeaderValue::from_bytes(&[before.as_bytes(), b", ", peer.as_bytes()].concat()).ok()
+}
+
+/// Where a request came from, by the word of hops that are trusted: the last address that is none of theirs.
+pub(super) fn origin(headers: &HeaderMap, is_trusted: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
+    let values = headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
+    let named: Vec<_> = values.flat_map(|value| value.split(',')).collect();
+    let known = named.into_iter().rev().map_while(|name| name.trim().parse::<IpAddr>().ok());
+    let mut last = None;
+    for ip in known {
+        last = Some(ip);
+        if !is_trusted(ip) {
+            break;
+        }
+    }
+    last
 }
 
 /// The protocol that a caller asks to switch to. HTTP/2 by this way is not offered: who wants it begins with it.
@@ -344,6 +361,17 @@ mod tests {
             ("via", "1.1 quell"),
         ];
         assert_eq!(sent_on(&CLAIMS, true), map(&expected));
+    }
+
+    #[test]
+    fn the_origin_is_the_last_address_that_is_no_hop_of_ours() {
+        let ours = |ip: IpAddr| ip.to_string().starts_with("10.");
+        let from =
+            |value| origin(&map(&[("x-forwarded-for", value)]), ours).map(|ip| ip.to_string());
+        assert_eq!(from("6.6.6.6, 7.7.7.7, 10.0.0.1").as_deref(), Some("7.7.7.7"));
+        assert_eq!(from("10.0.0.2").as_deref(), Some("10.0.0.2"));
+        assert_eq!(from("6.6.6.6, nonsense, 10.0.0.1").as_deref(), Some("10.0.0.1"));
+        assert_eq!(from("nonsense"), None);
     }
 
     #[test]

@@ -98,9 +98,11 @@ async fn handle(
 ) -> Result<Response<Body>, Infallible> {
     let driven = core.driven();
     let line = core.gateway.access.as_ref().map(|access| Line::begin(access, &request));
-    let route = driven.route(&request);
+    let found = driven.route(&request);
+    let route = found.ok().flatten();
     let is_grpc = grpc::is_spoken(route.map(|route| &***route), request.headers());
-    let mut response = match (gate::check(&request), route) {
+    let read = gate::check(&request).and_then(|()| found.map(drop).map_err(|_| gate::WALKS));
+    let mut response = match (read, route) {
         (Err(malformed), _) => {
             Pending::new(&core.counters().unrouted, line.as_deref()).verdict = Verdict::Malformed;
             respond::malformed(malformed, busy)
@@ -156,6 +158,10 @@ async fn through(
     let is_trusted = driven.plan.trusts(caller.ip);
     let (mut parts, body) = request.into_parts();
     let (told, lent) = (deadline(&parts.headers), credit(&parts.headers));
+    let ip = match is_trusted {
+        true => headers::origin(&parts.headers, |ip| driven.plan.trusts(Some(ip))).or(caller.ip),
+        false => caller.ip,
+    };
     let facts = Facts { peer: &caller.shown, is_tls: caller.is_tls, is_trusted };
     let upgrade = headers::onward(&mut parts, facts);
     headers::to_origin_form(&mut parts.uri);
@@ -163,7 +169,7 @@ async fn through(
         counted.refuse(reason);
         return respond::refused(reason, None, busy);
     }
-    let passed = match admission::pass(&driven.plan, route, caller, &mut parts.headers) {
+    let passed = match admission::pass(&driven.plan, route, ip, &mut parts.headers) {
         Ok(passed) => passed,
         Err(refused) => return refused.reply(busy, &mut counted),
     };

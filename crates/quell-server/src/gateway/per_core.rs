@@ -24,7 +24,7 @@ use super::io::Local;
 use super::lane::Lanes;
 use super::listen::{Bound, Listener, Peer, Stream};
 use super::log::Log;
-use super::plan::Plan;
+use super::plan::{Plan, Walks};
 use super::reload::Source;
 use super::route::Route;
 use super::start::Phase;
@@ -141,8 +141,11 @@ impl Driven {
         Self { plan, routes, lanes }
     }
 
-    pub(super) fn route<B>(&self, request: &http::Request<B>) -> Option<&Rc<LocalRoute>> {
-        self.routes.get(self.plan.find(request)?)
+    pub(super) fn route<B>(
+        &self,
+        request: &http::Request<B>,
+    ) -> Result<Option<&Rc<LocalRoute>>, Walks> {
+        Ok(self.plan.find(request)?.and_then(|at| self.routes.get(at)))
     }
 }
 

@@ -16,7 +16,7 @@ use quell::{Clock, Upstream};
 
 use super::backend::Backend;
 use super::log::Log;
-use super::route::{Route, Seen, host_of};
+use super::route::{Route, Seen, as_read, host_of};
 use super::route_limit::RouteLimit;
 use super::start::Error;
 use super::tenants::Tenants;
@@ -95,12 +95,19 @@ impl Plan {
         Ok(Self { generation, file, routes: made, backends, tenants, gone, places })
     }
 
-    /// The place in [`Plan::routes`] of the first that takes such a request.
-    pub(super) fn find<B>(&self, request: &http::Request<B>) -> Option<usize> {
+    /// The place in [`Plan::routes`] of the first that takes such a request. `Err` is a path that routes cannot be chosen by.
+    pub(super) fn find<B>(&self, request: &http::Request<B>) -> Result<Option<usize>, Walks> {
         let (uri, headers) = (request.uri(), request.headers());
-        let seen = Seen { method: request.method(), path: uri.path(), headers };
+        let path = match as_read(uri.path()) {
+            Some(path) => path,
+            None if self.routes.iter().any(|route| route.matcher.is_by_path()) => {
+                return Err(Walks);
+            }
+            None => uri.path().into(),
+        };
+        let seen = Seen { method: request.method(), path: &path, headers };
         let host = host_of(uri, headers);
-        self.routes.iter().position(|route| route.matcher.matches(host, &seen))
+        Ok(self.routes.iter().position(|route| route.matcher.matches(host, &seen)))
     }
 
     /// Whether a hop's word on deadlines, credit and who came before it counts.
@@ -128,6 +135,10 @@ impl Plan {
         left.take(MOST_GONE).map(Arc::clone).collect()
     }
 }
+
+/// A path with `.` or `..` in it, where routes are chosen by paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Walks;
 
 /// A route and how its calls behave.
 pub(crate) struct Terms {

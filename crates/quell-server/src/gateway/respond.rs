@@ -19,6 +19,8 @@ use super::grpc;
 use super::route::Route;
 use super::watch::Busy;
 
+/// The longest that a caller is told to stay away for because the breaker is open.
+const LONGEST_OPEN: Duration = Duration::from_secs(10);
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
 /// A call that came to its end.
@@ -41,7 +43,9 @@ pub(super) fn reply(
         }
     }
     counted.reason = reason;
-    let wait = retry_at.map(|at| at.since(now));
+    // A breaker that people hold open may be let go of at any time.
+    let most = if reason == Some(Reason::BreakerOpen) { LONGEST_OPEN } else { Duration::MAX };
+    let wait = retry_at.map(|at| at.since(now).min(most));
     let is_streaming = matches!(end, End::Reply(Ok(_)));
     let (verdict, mut response, is_ours) = match end {
         End::Reply(Ok(reply)) | End::Kept(Ok(reply)) => {

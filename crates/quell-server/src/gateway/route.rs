@@ -87,8 +87,11 @@ impl Route {
         else {
             return;
         };
-        let path = parts.uri.path();
-        let rest = path.strip_prefix(prefix.trim_end_matches('/')).unwrap_or(path);
+        // One that is spelt in another way goes on as it came: nobody asked us to spell it anew.
+        let rest = parts.uri.path().strip_prefix(prefix.trim_end_matches('/'));
+        let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with('/')) else {
+            return;
+        };
         let mut target = format!("{}{rest}", instead.trim_end_matches('/'));
         if !target.starts_with('/') {
             target.insert(0, '/');
@@ -132,7 +135,10 @@ impl Matcher {
         };
         Self {
             host,
-            path: written.path.clone(),
+            path: match &written.path {
+                PathMatch::Prefix(path) => PathMatch::Prefix(read(path)),
+                PathMatch::Exact(path) => PathMatch::Exact(read(path)),
+            },
             methods: written.methods.iter().filter_map(|method| method.parse().ok()).collect(),
             headers: written.headers.iter().filter_map(header).collect(),
         }
@@ -150,8 +156,6 @@ impl Matcher {
 
     fn path_matches(&self, path: &str) -> bool {
         match &self.path {
-            PathMatch::Prefix(prefix) if prefix == "/" => true,
-            _ if !is_plain(path) => false,
             PathMatch::Exact(exact) => path == exact,
             PathMatch::Prefix(prefix) => {
                 let prefix = prefix.trim_end_matches('/');
@@ -159,6 +163,11 @@ impl Matcher {
                     .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             }
         }
+    }
+
+    /// Whether it tells paths apart.
+    pub(crate) fn is_by_path(&self) -> bool {
+        !matches!(&self.path, PathMatch::Prefix(prefix) if prefix == "/")
     }
 }
 
@@ -196,17 +205,45 @@ pub(super) fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a st
     })
 }
 
-/// Whether a path means the same to everybody. One with `.` or `..` segments, written out or escaped, does not: whoever
-/// chooses by it can be walked around, so only a route for everything takes it.
-fn is_plain(path: &str) -> bool {
-    if !path.contains("/.") && !path.contains("/%2") {
-        return true;
+fn read(path: &str) -> String {
+    as_read(path).map_or_else(|| path.to_owned(), Cow::into_owned)
+}
+
+/// A path as most services will read it, for choosing a route by it: escapes undone, empty segments left out. What is sent
+/// on is the path as it came. `None` is one with `.` or `..` in it, written out or escaped: everybody reads that in their
+/// own way, so whoever chose by it could be walked around.
+pub(crate) fn as_read(path: &str) -> Option<Cow<'_, str>> {
+    let is_plain =
+        |window: &[u8]| !matches!(window, [b'/', b'/' | b'.'] | [b'%' | b'\\', _] | [_, b'\\']);
+    if path.as_bytes().windows(2).all(is_plain) {
+        return Some(path.into());
     }
-    !path.split('/').any(|segment| {
-        let dots: Cow<'_, str> = match segment.contains('%') {
-            true => segment.replace("%2e", ".").replace("%2E", ".").into(),
-            false => segment.into(),
+    let decoded = unescape(path.as_bytes());
+    let segments = decoded.split(|byte| matches!(byte, b'/' | b'\\'));
+    let mut read = String::with_capacity(path.len());
+    for segment in segments.filter(|segment| !segment.is_empty()) {
+        if matches!(segment, b"." | b"..") {
+            return None;
+        }
+        read.push('/');
+        read.push_str(&String::from_utf8_lossy(segment));
+    }
+    if decoded.ends_with(b"/") || read.is_empty() {
+        read.push('/');
+    }
+    Some(read.into())
+}
+
+fn unescape(path: &[u8]) -> Vec<u8> {
+    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
+    let (mut decoded, mut rest) = (Vec::with_capacity(path.len()), path);
+    while let [first, after @ ..] = rest {
+        let escaped = match after {
+            [high, low, ..] if *first == b'%' => digit(*high).zip(digit(*low)),
+            _ => None,
         };
-        dots == "." || dots == ".."
-    })
+        decoded.push(escaped.map_or(*first, |(high, low)| high * 16 + low));
+        rest = if escaped.is_some() { &after[2..] } else { after };
+    }
+    decoded
 }

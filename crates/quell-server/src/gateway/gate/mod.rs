@@ -37,6 +37,13 @@ pub(super) struct Malformed {
     pub(super) error: &'static str,
 }
 
+/// A path that routes cannot be chosen by.
+pub(super) const WALKS: Malformed = Malformed {
+    status: StatusCode::BAD_REQUEST,
+    code: "target",
+    error: "the path has . or .. in it, and routes are chosen by paths",
+};
+
 impl Malformed {
     /// The whole reply, for a connection that nobody else will write to.
     pub(super) fn reply(&self) -> Vec<u8> {

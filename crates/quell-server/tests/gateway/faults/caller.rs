@@ -121,6 +121,24 @@ impl Lane {
         &mut self.open.as_mut().unwrap().0
     }
 
+    /// Sends a request on the kept connection, or on another one where that turns out to be closed and not a byte of it
+    /// went out: a server may close one that rests at any moment.
+    async fn send(
+        &mut self,
+        mut request: Request<Sent>,
+    ) -> Result<Response<hyper::body::Incoming>, hyper::Error> {
+        loop {
+            match self.connection().await.try_send_request(request).await {
+                Ok(reply) => return Ok(reply),
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(error.into_error()),
+                },
+            }
+            self.leave();
+        }
+    }
+
     /// One request, to its end or until its caller leaves.
     pub(super) async fn run(&mut self, plan: &Plan, sign: &Sign) -> Seen {
         let mut request =
@@ -131,7 +149,7 @@ impl Lane {
         }
         let request = request.body(Sent::new(plan)).unwrap();
         let mut arrived = sign.arrived.subscribe();
-        let reply = self.connection().await.send_request(request);
+        let reply = self.send(request);
         let left = async {
             let _ = match plan.caller {
                 Caller::LeavesAt(attempt) => arrived.wait_for(|arrived| *arrived == attempt).await,
