@@ -249,7 +249,7 @@ async fn refusals_become_replies_that_forbid_to_retry_where_that_was_asked_for()
     assert_eq!(refused.status(), 429);
     assert_eq!(refused.headers()["quell-stop"], "rate_limited");
     assert!(refused.headers()["quell-retry"].to_str().unwrap().starts_with("after="));
-    assert_eq!(text(refused).await, r#"{"error":"the call was refused","code":"RATE_LIMITED"}"#);
+    assert_eq!(text(refused).await, r#"{"error":"Rate limit exceeded","code":"RATE_LIMITED"}"#);
 }
 
 /// The request's own body breaks off: nobody tries again, and the breaker does not hear of it.
