@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Retry infrastructure that cannot cause a retry storm.
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true)]
+#[command(name = "quell", version, propagate_version = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -44,10 +44,10 @@ struct GatewayArgs {
     /// A config file, which says all of it
     #[arg(long, value_name = "FILE", conflicts_with = "to")]
     config: Option<PathBuf>,
-    /// Where callers come in; 127.0.0.1:8080 if neither this nor the file says so
+    /// Where callers come in: an address, or unix:/path; 127.0.0.1:8080 if neither this nor the file says so
     #[arg(long, value_name = "ADDR")]
     listen: Option<Listen>,
-    /// Where /healthz, /readyz and /metrics are served, on loopback; 127.0.0.1:9901 if neither this nor the file says so
+    /// Where health, metrics, state and levers are served, on loopback; 127.0.0.1:9901 if neither this nor the file says so
     #[arg(long, value_name = "ADDR")]
     admin: Option<SocketAddr>,
     /// Which Host field the upstream sees: the caller's, or its own; with --to
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
 fn from_file(path: &Path) -> anyhow::Result<Config> {
     let file = quell::config::Config::load(path, &[])?;
     for idle in &file.idle {
-        eprintln!("quell: {} is not used by any host yet: {}", idle.path, idle.instead);
+        eprintln!("quell: {} does not do all it says: {}", idle.path, idle.instead);
     }
     Ok(Config { path: Some(path.to_owned()), ..Config::of(file) })
 }

@@ -101,9 +101,9 @@ const NAMES: [&str; KINDS] = [
     "retry budget exhausted",
     "retry budget recovered",
     "in-flight limit moved",
-    "ghost probe",
+    "ghost probe to an endpoint",
     "upstream asked to hold back",
-    "endpoint ejected",
+    "an endpoint ejected",
     "a route's or tenant's retry budget exhausted",
     "a route's or tenant's retry budget recovered",
 ];
@@ -133,12 +133,12 @@ impl Observe for Log {
         }
         match change {
             Change::LimitMoved { from, to } => {
-                line(format_args!("{} from {from} to {to}", NAMES[kind]));
+                line(format_args!("{upstream}: {} from {from} to {to}", NAMES[kind]));
             }
             Change::GhostProbe { endpoint } | Change::Ejected { endpoint } => {
-                line(format_args!("{} to endpoint {endpoint}", NAMES[kind]));
+                line(format_args!("{upstream}: {}, number {endpoint}", NAMES[kind]));
             }
-            _ => line(format_args!("{}", NAMES[kind])),
+            _ => line(format_args!("{upstream}: {}", NAMES[kind])),
         }
     }
 }
@@ -161,6 +161,10 @@ pub(super) fn describe(listen: &Listen, admin: SocketAddr, gateway: &Gateway) ->
             text,
             "\nquell: route {name} to {upstream}: attempts {attempts}, timeout {timeout:?}, per try {per_try:?}"
         );
+    }
+    if plan.routes.len() > MOST_SHOWN {
+        let more = plan.routes.len() - MOST_SHOWN;
+        let _ = write!(text, "\nquell: and {more} routes more; `quell ctl routes` shows them all");
     }
     for (name, written) in plan.file.upstreams.iter().take(MOST_SHOWN) {
         let targets: Vec<_> = written.endpoints.iter().map(ToString::to_string).collect();

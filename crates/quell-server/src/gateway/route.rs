@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use http::{HeaderMap, Method, Uri};
 use quell::config::{self, Match, PathMatch};
 use quell::core::Policy;
 use quell::core::budget::purse::Child;
@@ -111,8 +111,8 @@ impl Route {
 pub(crate) struct Matcher {
     host: Option<Host>,
     path: PathMatch,
-    methods: Vec<Method>,
-    headers: Vec<(HeaderName, HeaderValue)>,
+    methods: Vec<String>,
+    headers: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
@@ -123,35 +123,31 @@ enum Host {
 }
 
 impl Matcher {
-    /// What cannot be a name or a value was refused when the file was read; here it matches nothing.
+    /// As written: what no request can have matches none.
     pub(crate) fn new(written: &Match) -> Self {
         let host = written.host.as_ref().map(|host| match host.strip_prefix('*') {
             Some(suffix) => Host::Suffix(suffix.to_ascii_lowercase()),
             None => Host::Exact(host.to_ascii_lowercase()),
         });
-        let header = |(name, value): &(String, String)| {
-            let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
-            Some((name, HeaderValue::from_str(value).ok()?))
-        };
         Self {
             host,
             path: match &written.path {
                 PathMatch::Prefix(path) => PathMatch::Prefix(read(path)),
                 PathMatch::Exact(path) => PathMatch::Exact(read(path)),
             },
-            methods: written.methods.iter().filter_map(|method| method.parse().ok()).collect(),
-            headers: written.headers.iter().filter_map(header).collect(),
+            methods: written.methods.clone(),
+            headers: written.headers.clone(),
         }
     }
 
     pub(crate) fn matches(&self, host: Option<&str>, parts: &Seen<'_>) -> bool {
         self.path_matches(parts.path)
-            && (self.methods.is_empty() || self.methods.contains(parts.method))
+            && (self.methods.is_empty()
+                || self.methods.iter().any(|method| method == parts.method.as_str()))
             && self.host.as_ref().is_none_or(|wanted| host.is_some_and(|host| wanted.is(host)))
-            && self
-                .headers
-                .iter()
-                .all(|(name, value)| parts.headers.get_all(name).iter().any(|found| found == value))
+            && self.headers.iter().all(|(name, value)| {
+                parts.headers.get_all(name.as_str()).iter().any(|found| found == value.as_str())
+            })
     }
 
     fn path_matches(&self, path: &str) -> bool {

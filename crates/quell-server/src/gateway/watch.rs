@@ -25,7 +25,6 @@ const HEAD: u32 = ticks(10);
 const KEEP_ALIVE: u32 = ticks(60);
 const READ_IDLE: u32 = ticks(30);
 const WRITE_STALL: u32 = ticks(15);
-const HANDSHAKE: u32 = ticks(5);
 const LINGER: u32 = ticks(1);
 
 /// Bytes of a caller's body that are to come in a tick.
@@ -62,7 +61,6 @@ pub(super) struct Watch {
     unflushed: Cell<bool>,
     /// Whether the bytes are no longer HTTP/1.
     tunnel: Cell<bool>,
-    handshake_since: Cell<u32>,
     linger_since: Cell<u32>,
     head_since: Cell<u32>,
     idle_since: Cell<u32>,
@@ -117,12 +115,6 @@ impl Watch {
 
     pub(super) fn is_tunnel(&self) -> bool {
         self.tunnel.get()
-    }
-
-    /// The TLS handshake has begun (or is done).
-    #[cfg_attr(not(test), expect(dead_code, reason = "for TLS, which callers cannot speak yet"))]
-    pub(super) fn handshaking(&self, is: bool) {
-        since(&self.handshake_since, is, &self.clock);
     }
 
     /// Our half is closed, and the caller is given a moment to close its own.
@@ -184,7 +176,6 @@ impl Watch {
         let late = |since: &Cell<u32>, limit| since.get() != 0 && now - since.get() >= limit;
         late(&self.read_since, READ_IDLE)
             || late(&self.write_since, WRITE_STALL)
-            || late(&self.handshake_since, HANDSHAKE)
             || late(&self.linger_since, LINGER)
             || self.ahead.get() < 0
             || (idle && late(&self.head_since, HEAD))
@@ -249,7 +240,6 @@ impl Watches {
             busy: Cell::new(0),
             unflushed: Cell::new(false),
             tunnel: Cell::new(false),
-            handshake_since: Cell::new(0),
             linger_since: Cell::new(0),
             head_since: Cell::new(0),
             idle_since: Cell::new(self.clock.get()),

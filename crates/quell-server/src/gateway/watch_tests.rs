@@ -105,19 +105,7 @@ fn a_head_that_was_begun_before_its_turn_has_its_time_from_its_turn() {
 }
 
 #[test]
-fn a_handshake_has_five_seconds_and_a_farewell_one() {
-    let handshake = |watch: &Rc<Watch>| {
-        watch.handshaking(true);
-        None
-    };
-    assert_eq!(after(4, handshake), Told::Nothing);
-    assert_eq!(after(5, handshake), Told::Close);
-    let shaken = |watch: &Rc<Watch>| {
-        watch.handshaking(true);
-        watch.handshaking(false);
-        None
-    };
-    assert_eq!(after(5, shaken), Told::Nothing);
+fn a_farewell_has_a_second() {
     let farewell = |watch: &Rc<Watch>| {
         watch.lingering();
         None
