@@ -15,6 +15,7 @@ use tokio::time::Sleep;
 use super::access::Line;
 use super::lane::{Streaming, Taken};
 use super::watch::{Busy, Watch};
+use super::wire::{self, Upload};
 
 /// The longest that a body of an HTTP/2 stream may stand still.
 const STILL: Duration = Duration::from_secs(300);
@@ -23,7 +24,9 @@ const STILL: Duration = Duration::from_secs(300);
 #[derive(Debug, Error)]
 pub(super) enum BodyError {
     #[error(transparent)]
-    Broken(#[from] hyper::Error),
+    Stream(#[from] hyper::Error),
+    #[error(transparent)]
+    Wire(#[from] wire::Broken),
     #[error("the body stood still for too long")]
     Still,
 }
@@ -41,26 +44,12 @@ impl Minder {
         if is_stream { Self::Stream(None) } else { Self::Connection(Rc::clone(busy.watch())) }
     }
 
-    /// Looks at a caller's body once more, which has to come at a pace.
-    fn poll_upload(
-        &mut self,
-        body: &mut Incoming,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let polled = self.poll(body, cx);
-        if let Self::Connection(watch) = self {
-            watch.uploading(polled.is_pending());
-        }
-        polled
-    }
-
     /// Looks at a body once more.
-    fn poll<B: HttpBody<Data = Bytes, Error = hyper::Error> + Unpin>(
+    fn poll<E: Into<BodyError>>(
         &mut self,
-        body: &mut B,
+        polled: Poll<Option<Result<Frame<Bytes>, E>>>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let polled = Pin::new(body).poll_frame(cx);
         match self {
             Self::Connection(watch) => watch.reading(polled.is_pending()),
             Self::Stream(timer) if polled.is_ready() => *timer = None,
@@ -71,19 +60,28 @@ impl Minder {
                 }
             }
         }
-        polled.map(|frame| frame.map(|frame| frame.map_err(BodyError::from)))
+        polled.map(|frame| frame.map(|frame| frame.map_err(E::into)))
     }
 }
 
-/// A caller's body.
+/// A caller's body, as it comes.
+#[derive(Debug)]
+pub(super) enum Uploaded {
+    /// By HTTP/1.
+    Wire(Upload),
+    /// By HTTP/2.
+    Stream(Incoming),
+}
+
+/// A caller's body. By HTTP/1 it has to come at a pace.
 #[derive(Debug)]
 pub(super) struct FromCaller {
-    body: Incoming,
+    body: Uploaded,
     minder: Minder,
 }
 
 impl FromCaller {
-    pub(super) fn new(body: Incoming, minder: Minder) -> Self {
+    pub(super) fn new(body: Uploaded, minder: Minder) -> Self {
         Self { body, minder }
     }
 }
@@ -96,16 +94,35 @@ impl HttpBody for FromCaller {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = self.get_mut();
-        this.minder.poll_upload(&mut this.body, cx)
+        let Self { body, minder } = self.get_mut();
+        let polled = match body {
+            Uploaded::Wire(body) => {
+                let polled = Pin::new(body).poll_frame(cx);
+                minder.poll(polled, cx)
+            }
+            Uploaded::Stream(body) => {
+                let polled = Pin::new(body).poll_frame(cx);
+                minder.poll(polled, cx)
+            }
+        };
+        if let Minder::Connection(watch) = minder {
+            watch.uploading(polled.is_pending());
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        match &self.body {
+            Uploaded::Wire(body) => body.is_end_stream(),
+            Uploaded::Stream(body) => body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match &self.body {
+            Uploaded::Wire(body) => body.size_hint(),
+            Uploaded::Stream(body) => body.size_hint(),
+        }
     }
 }
 
@@ -118,49 +135,53 @@ impl Drop for FromCaller {
 }
 
 /// A reply's body on its connection, which is given back at the end, and closed or reset if it is dropped before.
-///
-/// That an HTTP/2 stream is over does not say that its body is whole: a reset ends it, too, and only reading tells which.
 #[derive(Debug)]
 pub(super) struct FromUpstream {
-    body: Incoming,
     conn: Option<(Taken, Streaming)>,
+    /// Of an HTTP/2 connection; an HTTP/1 connection is its own.
+    stream: Option<Incoming>,
     minder: Minder,
-    is_h2: bool,
     /// How a stream broke off that seemed to be over.
     broken: Option<hyper::Error>,
     is_over: bool,
 }
 
 impl FromUpstream {
-    pub(super) fn new(body: Incoming, conn: Taken, open: Streaming, minder: Minder) -> Self {
-        let is_h2 = conn.is_h2();
+    pub(super) fn new(
+        stream: Option<Incoming>,
+        conn: Taken,
+        open: Streaming,
+        minder: Minder,
+    ) -> Self {
         let conn = Some((conn, open));
-        let mut body = Self { body, conn, minder, is_h2, broken: None, is_over: false };
+        let mut body = Self { conn, stream, minder, broken: None, is_over: false };
         body.give_back_if_over();
         body
     }
 
+    /// That an HTTP/2 stream is over does not say that its body is whole: a reset ends it, too, and only reading tells which.
     fn give_back_if_over(&mut self) {
-        if !self.body.is_end_stream() {
-            return;
-        }
-        if self.is_h2 {
-            // It waits for nothing: all there is to read is how it ended.
-            let mut cx = Context::from_waker(Waker::noop());
-            match Pin::new(&mut self.body).poll_frame(&mut cx) {
-                Poll::Ready(None) => {}
-                Poll::Ready(Some(Err(error))) => {
-                    (self.broken, self.conn) = (Some(error), None);
-                    return;
+        match (&mut self.stream, &self.conn) {
+            (None, Some((conn, _))) if conn.is_over() => {}
+            (Some(stream), _) if stream.is_end_stream() => {
+                // It waits for nothing: all there is to read is how it ended.
+                let mut cx = Context::from_waker(Waker::noop());
+                match Pin::new(stream).poll_frame(&mut cx) {
+                    Poll::Ready(None) => {}
+                    Poll::Ready(Some(Err(error))) => {
+                        (self.broken, self.conn) = (Some(error), None);
+                        return;
+                    }
+                    Poll::Ready(Some(Ok(_))) | Poll::Pending => return,
                 }
-                Poll::Ready(Some(Ok(_))) | Poll::Pending => return,
             }
+            _ => return,
         }
-        self.is_over = true;
         self.give_back();
     }
 
     fn give_back(&mut self) {
+        self.is_over = true;
         if let Some((conn, _)) = self.conn.take() {
             conn.give_back();
         }
@@ -179,13 +200,20 @@ impl HttpBody for FromUpstream {
         if let Some(error) = this.broken.take() {
             return Poll::Ready(Some(Err(error.into())));
         }
-        let polled = this.minder.poll(&mut this.body, cx);
+        let polled = match (&mut this.stream, &mut this.conn) {
+            (Some(stream), _) => {
+                let polled = Pin::new(stream).poll_frame(cx);
+                this.minder.poll(polled, cx)
+            }
+            (None, Some((conn, _))) => {
+                let polled = conn.poll_frame(cx);
+                this.minder.poll(polled, cx)
+            }
+            (None, None) => Poll::Ready(None),
+        };
         match &polled {
             Poll::Pending => {}
-            Poll::Ready(None) => {
-                this.is_over = true;
-                this.give_back();
-            }
+            Poll::Ready(None) => this.give_back(),
             Poll::Ready(Some(Ok(_))) => this.give_back_if_over(),
             Poll::Ready(Some(Err(_))) => this.conn = None,
         }
@@ -197,7 +225,14 @@ impl HttpBody for FromUpstream {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match (&self.stream, &self.conn) {
+            (Some(stream), _) => stream.size_hint(),
+            (None, Some((conn, _))) => {
+                conn.length().map_or_else(SizeHint::new, SizeHint::with_exact)
+            }
+            (None, None) if self.is_over => SizeHint::with_exact(0),
+            (None, None) => SizeHint::new(), // it broke off
+        }
     }
 }
 

@@ -1,27 +1,27 @@
 //! Conversation: one caller's connection, from its first byte to its last, in whichever protocol it speaks.
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::HeaderValue;
-use hyper::server::conn::{http1, http2};
+use http::{HeaderValue, Request};
+use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 
+use super::body::Uploaded;
 use super::counters::Verdict;
 use super::io::{Io, Local};
+use super::lane::Streaming;
 use super::listen::{Peer, Stream, Version, detect};
 use super::per_core::Core;
-use super::socket::{OnRefusal, Socket};
 use super::tunnel::{self, Raw};
 use super::watch::{Told, Watch};
+use super::wire::{self, Ended, OnRefusal, Talk, Upload};
 
-/// The largest buffer of a connection.
-const MOST_BUFFER: usize = 64 * 1024;
 /// Requests at a time on one HTTP/2 connection, and what may be in flight to us per stream and per connection.
 const MOST_STREAMS: u32 = 100;
 const WINDOW: u32 = 64 * 1024;
@@ -31,13 +31,6 @@ const HEAD: Duration = Duration::from_secs(10);
 /// How often a silent HTTP/2 connection is asked whether it lives, and how long it has to answer.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(15);
-
-pub(super) fn http1() -> http1::Builder {
-    let mut http = http1::Builder::new();
-    // Heads are timed by the watch, which costs nothing per request.
-    http.header_read_timeout(None).max_buf_size(MOST_BUFFER);
-    http
-}
 
 pub(super) fn http2() -> http2::Builder<Local> {
     let mut http = http2::Builder::new(Local);
@@ -59,31 +52,28 @@ pub(super) struct Caller {
     pub(super) shown: HeaderValue,
     pub(super) is_tls: bool,
     pub(super) is_h2: bool,
+    /// Its connection, if that is HTTP/1.
+    pub(super) talk: Option<Talk>,
     /// What this connection goes on with once HTTP has let go of it.
     pub(super) tunnel: RefCell<Option<Tunnel>>,
 }
 
-/// The other end of a tunnel, as soon as HTTP has let go of it, and what says that it is under way.
+/// The other end of a tunnel, and what says that it is under way.
+#[derive(Debug)]
 pub(super) struct Tunnel {
-    pub(super) upstream: Pin<Box<dyn Future<Output = Option<Raw>>>>,
-    pub(super) open: Box<dyn std::any::Any>,
-}
-
-impl std::fmt::Debug for Tunnel {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tunnel").finish_non_exhaustive()
-    }
+    pub(super) upstream: Raw,
+    pub(super) open: Streaming,
 }
 
 impl Caller {
-    fn new(peer: Peer, is_tls: bool, is_h2: bool) -> Self {
+    fn new(peer: Peer, is_tls: bool, talk: Option<Talk>) -> Self {
         let ip = match peer {
             Peer::Ip(ip) => Some(ip),
             Peer::Unix => None,
         };
         let shown = ip.and_then(|ip| HeaderValue::try_from(ip.to_string()).ok());
         let shown = shown.unwrap_or(HeaderValue::from_static("unix"));
-        Self { ip, shown, is_tls, is_h2, tunnel: RefCell::default() }
+        Self { ip, shown, is_tls, is_h2: talk.is_none(), talk, tunnel: RefCell::default() }
     }
 }
 
@@ -91,12 +81,14 @@ impl Caller {
 pub(super) async fn converse(core: &Rc<Core>, stream: Stream, peer: Peer) {
     let entered = Entered::new(core);
     let Some((io, is_tls, is_h2)) = greet(core, stream, &entered.watch).await else { return };
-    let caller = Caller::new(peer, is_tls, is_h2);
     if is_h2 {
-        by_http2(core, io, caller, &entered.watch).await;
-    } else {
-        by_http1(core, io, &caller, &entered.watch).await;
+        by_http2(core, io, Caller::new(peer, is_tls, None), &entered.watch).await;
+        return;
     }
+    let counting = Rc::clone(core);
+    let refused = move |_: &_| counting.counters().unrouted.request(Verdict::Malformed);
+    let talk = Talk::new(io, Rc::clone(&entered.watch), OnRefusal(Box::new(refused)));
+    by_http1(core, &talk, Caller::new(peer, is_tls, Some(talk.clone())), &entered.watch).await;
 }
 
 /// Finds out what a caller speaks, unless it is told to go before it has said anything.
@@ -121,32 +113,13 @@ async fn greet(core: &Core, stream: Stream, watch: &Rc<Watch>) -> Option<(Io, bo
     .await
 }
 
-async fn by_http1(core: &Rc<Core>, io: Io, caller: &Caller, watch: &Rc<Watch>) {
-    let counting = Rc::clone(core);
-    let on_refusal: OnRefusal =
-        Rc::new(move |_| counting.counters().unrouted.request(Verdict::Malformed));
-    let socket = TokioIo::new(Socket::new(io, Rc::clone(watch), on_refusal));
-    let service = service_fn(|request| super::handle(core, caller, watch.begin(), request));
-    let mut connection = core.http1.serve_connection(socket, service);
-    let mut finishing = false;
-    let ended = std::future::poll_fn(|cx| match told(watch, Told::Finish, &mut finishing, cx) {
-        Told::Close => Poll::Ready(None),
-        told => {
-            if told == Told::Finish {
-                Pin::new(&mut connection).graceful_shutdown();
-            }
-            Pin::new(&mut connection).poll(cx).map(Some)
-        }
-    })
-    .await;
-    // Callers who leave in the middle or talk nonsense are nobody's fault here.
-    if let (Some(Ok(())), Some(Tunnel { upstream, open })) = (ended, caller.tunnel.take()) {
-        let parts = connection.into_parts();
-        let (io, ahead) = parts.io.into_inner().into_raw(parts.read_buf);
-        let caller = Raw { io, ahead };
-        if let Some(upstream) = upstream.await {
-            tunnel::carry(caller, upstream).await;
-        }
+async fn by_http1(core: &Rc<Core>, talk: &Talk, caller: Caller, watch: &Rc<Watch>) {
+    let handle = async |request: Request<Upload>| {
+        super::handle(core, &caller, watch.begin(), request.map(Uploaded::Wire)).await
+    };
+    let ended = wire::serve(talk, &core.date, handle).await;
+    if let (Ended::Switched, Some(Tunnel { upstream, open })) = (ended, caller.tunnel.take()) {
+        tunnel::carry(talk.take_raw(), upstream).await;
         drop(open);
     }
 }
@@ -157,7 +130,10 @@ async fn by_http2(core: &Rc<Core>, io: Io, caller: Caller, watch: &Rc<Watch>) {
     let service = service_fn(move |request| {
         let (core, caller) = (Rc::clone(&core), Rc::clone(&caller));
         let busy = watching.begin();
-        async move { super::handle(&core, &caller, busy, request).await }
+        async move {
+            let request = request.map(Uploaded::Stream);
+            Ok::<_, Infallible>(super::handle(&core, &caller, busy, request).await)
+        }
     });
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(io), service));
     let mut finishing = false;

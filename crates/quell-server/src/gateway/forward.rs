@@ -1,13 +1,14 @@
 //! Forward: makes one attempt over a connection to the upstream, up to the response head.
 //!
-//! A kept connection may have been closed by the upstream a moment ago. If hyper hands the request back, not
-//! one byte of it was sent: it goes out again within the same attempt, on a fresh connection, and is counted
+//! A kept connection may have been closed by the upstream a moment ago. Where not one byte of the request could be
+//! sent on it, it goes out within the same attempt on a fresh connection, and is counted
 //! (`quell_stale_connections_total`). The upstream sees one request, so this is no second attempt. A connection
 //! that dies *after* the write proves nothing (the upstream may have acted), and only the policies may repeat that;
 //! but an HTTP/2 endpoint that refuses a stream says that it did not act on it.
 
 use std::cell::{Cell, RefCell};
 use std::error::Error;
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,7 +16,8 @@ use std::time::Duration;
 
 use http::header::UPGRADE;
 use http::request::Parts;
-use http::{Request, Response, StatusCode};
+use http::response;
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use quell::Clock;
@@ -34,9 +36,10 @@ use super::counters::{Came, Counters};
 use super::grpc::{self, Grpc};
 use super::headers;
 use super::idempotency::Payload;
-use super::lane::{Lane, Taken};
+use super::lane::{Lane, Spoken, Taken};
 use super::per_core::{Core, LocalRoute};
 use super::watch::Busy;
+use super::wire::{Conn, Lost, Talk, Terms};
 
 /// What goes out with an attempt.
 pub(super) type RequestBody = ReplayBody<FromCaller>;
@@ -66,10 +69,12 @@ pub(super) struct Outgoing<'a> {
     route: &'a LocalRoute,
     busy: &'a Busy,
     is_stream: bool,
+    talk: Option<&'a Talk>,
     grpc: Option<Grpc>,
     /// Whether the caller asks to switch protocols.
     upgrades: bool,
-    parts: RefCell<Option<Parts>>,
+    /// As they go out, but for what differs between attempts: each writes its own over that of the one before.
+    parts: RefCell<Parts>,
     pub(super) body: Replay<FromCaller>,
     pub(super) repeatable: bool,
     /// Which attempts have sent their first byte, by their numbers.
@@ -90,6 +95,8 @@ pub(super) struct From<'a> {
     pub(super) busy: &'a Busy,
     /// Whether it is one of many on its connection.
     pub(super) is_stream: bool,
+    /// Whom to tell what comes before a reply, if it can be told.
+    pub(super) talk: Option<&'a Talk>,
     /// If it is gRPC's.
     pub(super) grpc: Option<Grpc>,
 }
@@ -114,7 +121,6 @@ impl Future for Attempt<'_> {
 }
 
 impl<'a> Outgoing<'a> {
-    /// `parts` are as they go out, but for what differs between attempts.
     pub(super) fn new(
         core: &'a Core,
         route: &'a LocalRoute,
@@ -122,7 +128,7 @@ impl<'a> Outgoing<'a> {
         parts: Parts,
         payload: Payload,
     ) -> Self {
-        let From { busy, is_stream, grpc } = from;
+        let From { busy, is_stream, talk, grpc } = from;
         let repeatable = route.unsafe_methods.repeats(&parts.method, &parts.headers);
         let body = match payload {
             Payload::Streamed(body) => Replay::new(body, Pool::global(), repeatable),
@@ -133,9 +139,10 @@ impl<'a> Outgoing<'a> {
             route,
             busy,
             is_stream,
+            talk,
             grpc,
             upgrades: parts.headers.contains_key(UPGRADE),
-            parts: RefCell::new(Some(parts)),
+            parts: RefCell::new(parts),
             body,
             repeatable,
             sent: Cell::new(0),
@@ -176,22 +183,59 @@ impl<'a> Outgoing<'a> {
     }
 
     async fn over(&self, lane: &Lane, mut conn: Taken, attempt: Try) -> Result<Reply, Failed> {
-        let Some(mut request) = self.request(attempt, conn.is_h2()) else {
-            return Err(Failed::Caller); // sent before and not to be repeated: no policy asks for this
+        let (parts, stream) = match conn.spoken() {
+            Spoken::Http1(wire) => (self.by_http1(lane, wire, attempt).await?, None),
+            Spoken::Http2(mut send) => {
+                let request = self.request(lane, attempt);
+                self.mark_sent(attempt.number, true);
+                let response = match send.try_send_request(request).await {
+                    Ok(response) => response,
+                    Err(mut error) => {
+                        let is_unsent = error.take_message().is_some();
+                        self.mark_sent(attempt.number, !is_unsent);
+                        return Err(match error.into_error() {
+                            error if is_unsent => Failed::Connect(io::Error::other(error)),
+                            _ if self.body.has_failed() => Failed::Caller,
+                            error => failed(error),
+                        });
+                    }
+                };
+                let (parts, body) = response.into_parts();
+                (parts, Some(body))
+            }
         };
-        headers::fit(&mut request, lane, conn.is_h2());
+        self.reply(parts, stream, conn).await
+    }
+
+    async fn by_http1(
+        &self,
+        lane: &Lane,
+        wire: &mut Conn,
+        attempt: Try,
+    ) -> Result<response::Parts, Failed> {
+        {
+            let mut parts = self.parts.borrow_mut();
+            self.stamp(&mut parts.headers, attempt);
+            let terms = Terms { host: headers::named(&parts.headers, lane) };
+            wire.begin(&parts, terms, self.body.open());
+        }
         self.mark_sent(attempt.number, true);
-        match conn.send(request).await {
-            Ok(response) => self.reply(response, conn).await,
-            Err(mut error) => match error.take_message() {
-                None if self.body.has_failed() => Err(Failed::Caller),
-                None => Err(failed(error.into_error())),
-                Some(unsent) => {
-                    self.mark_sent(attempt.number, false);
-                    self.parts.replace(Some(headers::unfit(unsent.into_parts().0)));
-                    Err(Failed::Connect(io::Error::other(error.into_error())))
-                }
-            },
+        let reply =
+            poll_fn(|cx| wire.poll_reply(cx, |status, headers| self.interim(status, headers)));
+        reply.await.map_err(|lost| match lost {
+            Lost::Unsent(broken) => {
+                self.mark_sent(attempt.number, false);
+                Failed::Connect(io::Error::other(broken))
+            }
+            _ if self.body.has_failed() => Failed::Caller,
+            Lost::Sent(broken) => Failed::Broken(broken.into()),
+            Lost::Body => Failed::Broken("another attempt took its body".into()),
+        })
+    }
+
+    fn interim(&self, status: StatusCode, headers: &HeaderMap) {
+        if let Some(talk) = self.talk {
+            talk.interim(status, headers);
         }
     }
 
@@ -208,25 +252,25 @@ impl<'a> Outgoing<'a> {
         self.sent.get() & (1 << (number % 64)) != 0
     }
 
-    /// A copy only where another attempt may follow: what was never sent comes back, and what an HTTP/2 endpoint refuses
-    /// unread may be sent again whatever it is.
-    fn request(&self, attempt: Try, is_h2: bool) -> Option<Request<RequestBody>> {
-        let may_follow = self.repeatable || is_h2;
-        let again = may_follow && attempt.number < self.route.policy.attempts();
-        let mut parts = self.parts.borrow_mut();
-        let mut parts = if again { parts.clone() } else { parts.take() }?;
+    fn request(&self, lane: &Lane, attempt: Try) -> Request<RequestBody> {
+        let mut parts = self.parts.borrow().clone();
+        self.stamp(&mut parts.headers, attempt);
+        let mut request = Request::from_parts(parts, self.body.open());
+        headers::fit(&mut request, lane);
+        request
+    }
+
+    /// Writes what differs from attempt to attempt.
+    fn stamp(&self, headers: &mut HeaderMap, attempt: Try) {
         let left = Some(self.left(attempt));
-        stamp(
-            &mut parts.headers,
-            contract::Outgoing { attempt: attempt.number, left, credit: attempt.credit },
-        );
+        let told = contract::Outgoing { attempt: attempt.number, left, credit: attempt.credit };
+        stamp(headers, told);
         if let Some(grpc) = self.grpc {
-            grpc.stamp(&mut parts.headers, attempt.number, self.clock().now());
+            grpc.stamp(headers, attempt.number, self.clock().now());
         }
         if let Some(line) = self.line {
-            line.send(attempt.number, &mut parts.headers);
+            line.send(attempt.number, headers);
         }
-        Some(Request::from_parts(parts, self.body.open()))
     }
 
     fn left(&self, attempt: Try) -> Duration {
@@ -237,21 +281,26 @@ impl<'a> Outgoing<'a> {
         self.route.backend.upstream.clock()
     }
 
-    async fn reply(&self, mut response: Response<Incoming>, conn: Taken) -> Result<Reply, Failed> {
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+    async fn reply(
+        &self,
+        mut parts: response::Parts,
+        stream: Option<Incoming>,
+        conn: Taken,
+    ) -> Result<Reply, Failed> {
+        if parts.status == StatusCode::SWITCHING_PROTOCOLS {
             if !self.upgrades {
                 return Err(Failed::Broken("it switched protocols and nobody asked it to".into()));
             }
             self.switched.set(Some(conn));
-            let (parts, _) = response.into_parts();
             return Ok(Response::from_parts(parts, ReplyBody::own("")));
         }
-        if !headers::back(response.headers_mut()) {
+        if !headers::back(&mut parts.headers) {
             return Err(Failed::Broken("it claims several lengths".into()));
         }
         let minder = Minder::of(self.busy, self.is_stream);
         let open = self.route.lanes.stream();
-        let response = response.map(|body| FromUpstream::new(body, conn, open, minder));
+        let body = FromUpstream::new(stream, conn, open, minder);
+        let response = Response::from_parts(parts, body);
         match self.grpc {
             None => Ok(response.map(ReplyBody::passing)),
             // Boxed, or every request's future would have room for it.

@@ -7,13 +7,11 @@
 use std::net::IpAddr;
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE,
-    TRANSFER_ENCODING, UPGRADE, VIA,
+    CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE, VIA,
 };
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Request, Uri, Version};
-use http_body::Body;
 use quell::config::HostField;
 
 use super::lane::Lane;
@@ -25,8 +23,6 @@ const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const HTTP: HeaderValue = HeaderValue::from_static("http");
 const HTTPS: HeaderValue = HeaderValue::from_static("https");
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
-const CHUNKED: HeaderValue = HeaderValue::from_static("chunked");
-const NAMES_TE: HeaderValue = HeaderValue::from_static("te");
 const SWITCH: HeaderValue = HeaderValue::from_static("upgrade");
 const QUELL: HeaderValue = HeaderValue::from_static("1.1 quell");
 
@@ -158,27 +154,18 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// Makes a request fit for a connection: which host it names, and how its version writes that.
-pub(super) fn fit<B: Body>(request: &mut Request<B>, lane: &Lane, is_h2: bool) {
-    let Lane { endpoint, host, .. } = lane;
-    let is_unframed = request.body().size_hint().exact().is_none();
-    let headers = request.headers_mut();
-    if *host == HostField::Rewrite || !headers.contains_key(HOST) {
-        headers.insert(HOST, endpoint.target.authority.clone());
-    }
-    if !is_h2 {
-        if headers.contains_key(TE) {
-            headers.insert(CONNECTION, NAMES_TE);
-        }
-        if is_unframed {
-            // hyper frames by itself, but leaves out the body of a method that hardly ever has one.
-            headers.insert(TRANSFER_ENCODING, CHUNKED);
-        }
-        *request.version_mut() = Version::HTTP_11;
-        return;
-    }
-    let host = headers.remove(HOST);
-    let scheme = if endpoint.target.tls { Scheme::HTTPS } else { Scheme::HTTP };
+/// The host that a request to this endpoint names, if not the one it came with.
+pub(super) fn named<'a>(headers: &HeaderMap, lane: &'a Lane) -> Option<&'a HeaderValue> {
+    let is_ours = lane.host == HostField::Rewrite || !headers.contains_key(HOST);
+    is_ours.then_some(&lane.endpoint.target.authority)
+}
+
+/// Makes a request fit for an HTTP/2 connection, which names the host in its target.
+pub(super) fn fit<B>(request: &mut Request<B>, lane: &Lane) {
+    let named = named(request.headers(), lane);
+    let host = request.headers_mut().remove(HOST);
+    let host = named.cloned().or(host);
+    let scheme = if lane.endpoint.target.tls { Scheme::HTTPS } else { Scheme::HTTP };
     let authority = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
     let mut parts = std::mem::take(request.uri_mut()).into_parts();
     (parts.scheme, parts.authority) = (Some(scheme), authority);
@@ -186,17 +173,6 @@ pub(super) fn fit<B: Body>(request: &mut Request<B>, lane: &Lane, is_h2: bool) {
         *request.uri_mut() = uri;
     }
     *request.version_mut() = Version::HTTP_2;
-}
-
-/// Takes back what [`fit`] did to a request that was not sent.
-pub(super) fn unfit(mut parts: Parts) -> Parts {
-    if let Some(authority) = parts.uri.authority() {
-        if let Ok(host) = HeaderValue::from_str(authority.as_str()) {
-            parts.headers.insert(HOST, host);
-        }
-        to_origin_form(&mut parts.uri);
-    }
-    parts
 }
 
 /// The target as an origin server wants it: without scheme and host, which the `Host` field has.

@@ -17,6 +17,8 @@ pub(super) enum Io {
     Detected(Prefixed<Stream>),
     Accepted(Box<server::TlsStream<Stream>>),
     Connected(Box<client::TlsStream<TcpStream>>),
+    /// Somebody else has it now.
+    Closed,
 }
 
 impl Io {
@@ -33,6 +35,7 @@ macro_rules! each {
             Io::Detected($io) => $call,
             Io::Accepted($io) => $call,
             Io::Connected($io) => $call,
+            Io::Closed => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     };
 }
@@ -70,6 +73,7 @@ impl AsyncWrite for Io {
             Self::Detected(io) => io.is_write_vectored(),
             Self::Accepted(io) => io.is_write_vectored(),
             Self::Connected(io) => io.is_write_vectored(),
+            Self::Closed => false,
         }
     }
 

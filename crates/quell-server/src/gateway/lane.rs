@@ -10,12 +10,15 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::client::conn::{http1, http2};
+use bytes::Bytes;
+use http_body::Frame;
+use hyper::client::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use quell::config::{HostField, Protocol};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
 
 use super::backend::{Backend, Endpoint};
@@ -26,6 +29,7 @@ use super::per_core::Tick;
 use super::resolve::Resolver;
 use super::tunnel::Raw;
 use super::watch::ticks;
+use super::wire::{Broken, Conn};
 
 /// Idle HTTP/1 connections kept per core and endpoint.
 const MOST_IDLE: usize = 512;
@@ -113,16 +117,8 @@ pub(super) struct Lane {
 
 #[derive(Debug)]
 struct Idle {
-    conn: Alone,
+    conn: Box<Conn>,
     since: u32,
-}
-
-/// An HTTP/1 connection. Dropping it closes it at once, whatever is under way on it.
-#[derive(Debug)]
-struct Alone {
-    send: http1::SendRequest<RequestBody>,
-    task: Task,
-    upgraded: oneshot::Receiver<Raw>,
 }
 
 /// An HTTP/2 connection. Dropping it closes it at once.
@@ -154,7 +150,7 @@ pub(super) struct Taken {
 
 #[derive(Debug)]
 enum Kind {
-    Alone(Alone),
+    Alone(Box<Conn>),
     Shared(Part),
 }
 
@@ -173,21 +169,41 @@ impl Drop for Part {
     }
 }
 
-/// A request that came back, as not a byte of it was sent; or what became of it.
-pub(super) type Sent = Result<
-    http::Response<hyper::body::Incoming>,
-    hyper::client::conn::TrySendError<http::Request<RequestBody>>,
->;
+/// Which HTTP a connection speaks.
+pub(super) enum Spoken<'a> {
+    Http1(&'a mut Conn),
+    Http2(http2::SendRequest<RequestBody>),
+}
 
 impl Taken {
-    pub(super) fn is_h2(&self) -> bool {
-        matches!(self.kind, Kind::Shared(_))
+    pub(super) fn spoken(&mut self) -> Spoken<'_> {
+        match &mut self.kind {
+            Kind::Alone(conn) => Spoken::Http1(conn),
+            Kind::Shared(part) => Spoken::Http2(part.shared.send.clone()),
+        }
     }
 
-    pub(super) async fn send(&mut self, request: http::Request<RequestBody>) -> Sent {
+    /// The next of a reply's body. Of HTTP/2 somebody else has that.
+    pub(super) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         match &mut self.kind {
-            Kind::Alone(alone) => alone.send.try_send_request(request).await,
-            Kind::Shared(part) => part.shared.send.clone().try_send_request(request).await,
+            Kind::Alone(conn) => conn.poll_frame(cx),
+            Kind::Shared(_) => Poll::Ready(None),
+        }
+    }
+
+    /// Whether all of a reply's body was read, as far as is known here.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(&self.kind, Kind::Alone(conn) if conn.is_over())
+    }
+
+    /// How much of a reply's body is to come, as far as is known here.
+    pub(super) fn length(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Alone(conn) => conn.length(),
+            Kind::Shared(_) => None,
         }
     }
 
@@ -195,22 +211,20 @@ impl Taken {
     pub(super) fn give_back(self) {
         match self.kind {
             Kind::Shared(mut part) => part.is_over = true,
-            Kind::Alone(alone) => {
+            Kind::Alone(conn) => {
                 if let Some(lane) = self.lane.upgrade() {
-                    lane.put(alone);
+                    lane.put(conn);
                 }
             }
         }
     }
 
-    /// After a 101: the connection itself, as soon as HTTP has let go of it. Only HTTP/1 has this.
-    pub(super) fn into_raw(self) -> Option<impl Future<Output = Option<Raw>>> {
-        let Kind::Alone(Alone { task, upgraded, .. }) = self.kind else { return None };
-        Some(async move {
-            let raw = upgraded.await.ok();
-            drop(task);
-            raw
-        })
+    /// After a 101: the connection itself. Only HTTP/1 has this.
+    pub(super) fn into_raw(self) -> Option<Raw> {
+        match self.kind {
+            Kind::Alone(conn) => Some(conn.into_raw()),
+            Kind::Shared(_) => None,
+        }
     }
 }
 
@@ -249,20 +263,10 @@ impl Lane {
         Some(Taken { lane: Rc::downgrade(self), kind })
     }
 
-    fn take_alone(&self) -> Option<Alone> {
+    fn take_alone(&self) -> Option<Box<Conn>> {
         let mut idle = self.idle.borrow_mut();
-        let mut at = idle.len();
-        while at > 0 {
-            at -= 1;
-            let send = &idle[at].conn.send;
-            if send.is_ready() {
-                return Some(idle.remove(at).conn);
-            }
-            if send.is_closed() {
-                idle.remove(at);
-            } // else its last request is still on its way out
-        }
-        None
+        let mut newest = std::iter::from_fn(|| idle.pop()).map(|idle| idle.conn);
+        newest.find_map(|mut conn| (!conn.is_stale()).then_some(conn))
     }
 
     fn take_part(&self) -> Option<Part> {
@@ -273,8 +277,8 @@ impl Lane {
         Some(Part::of(shared, self.tick.now()))
     }
 
-    fn put(&self, conn: Alone) {
-        if conn.send.is_closed() {
+    fn put(&self, mut conn: Box<Conn>) {
+        if !conn.is_reusable() {
             return;
         }
         let mut idle = self.idle.borrow_mut();
@@ -288,7 +292,7 @@ impl Lane {
         self.resolver.refresh();
         let now = self.tick.now();
         let is_fresh = |since: u32| now - since < IDLE;
-        self.idle.borrow_mut().retain(|idle| is_fresh(idle.since) && !idle.conn.send.is_closed());
+        self.idle.borrow_mut().retain_mut(|idle| is_fresh(idle.since) && !idle.conn.is_stale());
         self.shared.borrow_mut().retain(|shared| {
             !shared.send.is_closed() && (shared.open.get() > 0 || is_fresh(shared.since.get()))
         });
@@ -325,7 +329,7 @@ impl Lane {
         self.is_h2.set(is_h2);
         let kind = match is_h2 {
             true => Kind::Shared(self.share(io).await?),
-            false => Kind::Alone(Alone::over(io).await?),
+            false => Kind::Alone(Box::new(Conn::new(io))),
         };
         Ok(Taken { lane: Rc::downgrade(self), kind })
     }
@@ -358,26 +362,6 @@ impl Part {
         shared.open.set(shared.open.get() + 1);
         shared.since.set(now);
         Self { shared: Rc::clone(shared), is_over: false }
-    }
-}
-
-impl Alone {
-    async fn over(io: Io) -> io::Result<Self> {
-        let (send, mut connection) = http1::Builder::new()
-            .max_buf_size(MOST_HEAD)
-            .handshake(TokioIo::new(io))
-            .await
-            .map_err(io::Error::other)?;
-        let (raw, upgraded) = oneshot::channel();
-        // How it ends is learned by whoever waits for a reply on it.
-        let task = spawn_local(async move {
-            if std::future::poll_fn(|cx| connection.poll_without_shutdown(cx)).await.is_ok() {
-                let parts = connection.into_parts();
-                // Whoever asked for an upgrade goes on with it; else nobody is there, and it closes.
-                let _ = raw.send(Raw { io: parts.io.into_inner(), ahead: parts.read_buf });
-            }
-        });
-        Ok(Self { send, task: Task(task.abort_handle()), upgraded })
     }
 }
 

@@ -54,19 +54,17 @@ mod resolve;
 mod respond;
 pub(crate) mod route;
 pub mod route_limit;
-mod socket;
 pub(crate) mod start;
 pub mod tenants;
 mod tls;
 mod trace;
 mod tunnel;
 mod watch;
+mod wire;
 
-use std::convert::Infallible;
 use std::rc::Rc;
 
 use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
 use quell::core::Reason;
 use quell::core::credit::{Credit, Received};
 use quell::http::headers::{credit, deadline};
@@ -79,7 +77,7 @@ pub use start::{Error, Running, start};
 pub use tls::TlsError;
 
 use access::Line;
-use body::{Body, FromCaller, Minder};
+use body::{Body, FromCaller, Minder, Uploaded};
 use conversation::{Caller, Tunnel};
 use counters::{Pending, Verdict};
 use forward::{Forward, From, Outgoing};
@@ -94,8 +92,8 @@ async fn handle(
     core: &Rc<Core>,
     caller: &Caller,
     busy: Busy,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, Infallible> {
+    request: Request<Uploaded>,
+) -> Response<Body> {
     let driven = core.driven();
     let line = core.gateway.access.as_ref().map(|access| Line::begin(access, &request));
     let found = driven.route(&request);
@@ -122,13 +120,13 @@ async fn handle(
     if core.is_draining() && !caller.is_h2 {
         respond::farewell(&mut response);
     }
-    Ok(match line {
+    match line {
         Some(line) => {
             line.answered(&response);
             response.map(|body| body.noted(line))
         }
         None => response,
-    })
+    }
 }
 
 /// A request that has a route, and what goes along with it.
@@ -137,7 +135,7 @@ struct Asked<'a> {
     is_grpc: bool,
     /// Where it is noted, if it is.
     line: Option<&'a Line>,
-    request: Request<Incoming>,
+    request: Request<Uploaded>,
 }
 
 /// One request that has a route.
@@ -212,7 +210,7 @@ async fn through(
         call.set_child(child);
     }
     let grpc = is_grpc.then(|| Grpc::new(route, &parts.headers, by));
-    let from = From { busy: &busy, is_stream: caller.is_h2, grpc };
+    let from = From { busy: &busy, is_stream: caller.is_h2, talk: caller.talk.as_ref(), grpc };
     let mut outgoing = Outgoing::new(core, route, from, parts, payload);
     (outgoing.held, outgoing.line) = (held.as_ref(), line);
     let done = match &held {
@@ -231,10 +229,10 @@ async fn through(
     passed.write(response.headers_mut());
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         match switched.filter(|_| upgrade.is_some()).and_then(lane::Taken::into_raw) {
-            Some(raw) => {
-                let open: Box<dyn std::any::Any> = Box::new(route.lanes.stream());
+            Some(upstream) => {
                 watch.tunnel();
-                caller.tunnel.replace(Some(Tunnel { upstream: Box::pin(raw), open }));
+                let open = route.lanes.stream();
+                caller.tunnel.replace(Some(Tunnel { upstream, open }));
             }
             None => *response.status_mut() = StatusCode::BAD_GATEWAY,
         }

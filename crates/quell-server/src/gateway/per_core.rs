@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http2;
 use quell::core::Reason;
 use quell::http::keyed::Keys;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -30,6 +30,7 @@ use super::route::Route;
 use super::start::Phase;
 use super::tls;
 use super::watch::{TICK, Told, Watches};
+use super::wire::Date;
 
 /// Connections from callers that the process holds at most; beyond it, accepting pauses.
 const MOST_CONNECTIONS: usize = 20_000;
@@ -74,7 +75,7 @@ pub(super) struct Core {
     pub(super) gateway: Arc<Gateway>,
     draining: Cell<Drain>,
     pub(super) watches: Watches,
-    pub(super) http1: http1::Builder,
+    pub(super) date: Date,
     pub(super) http2: http2::Builder<Local>,
     driven: RefCell<Rc<Driven>>,
 }
@@ -169,7 +170,7 @@ impl Core {
             gateway,
             draining: Cell::new(Drain::No),
             watches,
-            http1: conversation::http1(),
+            date: Date::default(),
             http2: conversation::http2(),
             driven: RefCell::new(Rc::new(driven)),
         })
@@ -236,6 +237,7 @@ impl Core {
         loop {
             ticks.tick().await;
             self.watches.tick();
+            self.date.refresh();
             self.driven().lanes.iter().flatten().for_each(|lanes| lanes.sweep());
         }
     }

@@ -57,8 +57,6 @@ pub(super) struct Watch {
     clock: Rc<Cell<u32>>,
     /// How many requests are under way.
     busy: Cell<u32>,
-    /// Whether the end of a reply may not have reached the socket.
-    unflushed: Cell<bool>,
     /// Whether the bytes are no longer HTTP/1.
     tunnel: Cell<bool>,
     linger_since: Cell<u32>,
@@ -96,16 +94,6 @@ impl Watch {
     pub(super) fn begin(self: &Rc<Self>) -> Busy {
         self.busy.set(self.busy.get() + 1);
         Busy(Rc::clone(self))
-    }
-
-    /// Everything that was written has reached the socket. Tells whether that is news, and no request is under way.
-    pub(super) fn flushed(&self) -> bool {
-        self.busy.get() == 0 && self.unflushed.replace(false)
-    }
-
-    /// Whether no request is under way and nothing of a reply is left to write.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.busy.get() == 0 && !self.unflushed.get()
     }
 
     /// What comes from now on is not HTTP/1: a 101 is about to go out.
@@ -204,7 +192,6 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         let watch = &self.0;
-        watch.unflushed.set(true);
         watch.busy.set(watch.busy.get() - 1);
         if watch.busy.get() == 0 {
             let now = watch.clock.get();
@@ -238,7 +225,6 @@ impl Watches {
         let watch = Rc::new(Watch {
             clock: Rc::clone(&self.clock),
             busy: Cell::new(0),
-            unflushed: Cell::new(false),
             tunnel: Cell::new(false),
             linger_since: Cell::new(0),
             head_since: Cell::new(0),

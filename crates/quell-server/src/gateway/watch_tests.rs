@@ -127,19 +127,6 @@ fn whoever_is_told_to_finish_reads_a_head_that_has_begun_first() {
 }
 
 #[test]
-fn a_connection_is_quiet_when_its_last_reply_was_flushed() {
-    let watches = Watches::default();
-    let (_, watch) = watches.enter();
-    assert!(watch.is_quiet() && !watch.flushed());
-    let (first, second) = (watch.begin(), watch.begin());
-    drop(first);
-    assert!(!watch.flushed() && !watch.is_quiet(), "another is under way");
-    drop(second);
-    assert!(!watch.is_quiet(), "its end may not have been written");
-    assert!(watch.flushed() && watch.is_quiet() && !watch.flushed());
-}
-
-#[test]
 fn close_is_the_last_word() {
     let watches = Watches::default();
     let (id, watch) = watches.enter();

@@ -72,19 +72,93 @@ async fn post_to(addr: std::net::SocketAddr) -> Reply {
     post(addr, "/", "x").await
 }
 
+/// A service that sends this many early hints before its reply, and what the caller sees, who speaks this version.
+async fn hinted(hints: usize, version: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gateway = gateway_with(listener.local_addr().unwrap(), |config| {
+        config.policy().attempts = 1;
+    });
+    let mut caller = TcpStream::connect(gateway.addr()).await.unwrap();
+    let ask = format!("GET / {version}\r\nHost: a\r\nConnection: close\r\n\r\n");
+    caller.write_all(ask.as_bytes()).await.unwrap();
+    let (mut service, _) = accept(&listener).await;
+    let hint = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\ncontent-length: 7\r\n\r\n";
+    service.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.unwrap();
+    // It may be let go in the middle.
+    let _ = service.write_all(hint.repeat(hints).as_bytes()).await;
+    if hints == 1 {
+        assert!(
+            version == "HTTP/1.0" || until_seen(&mut caller, "</a>\r\n\r\n").await.contains("103")
+        );
+    }
+    let _ = service.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+    let mut seen = String::new();
+    timeout(PATIENCE, caller.read_to_string(&mut seen)).await.unwrap().unwrap();
+    seen
+}
+
 #[tokio::test]
-async fn informational_replies_of_the_service_are_swallowed_and_the_final_one_passes() {
+async fn early_hints_pass_at_once_and_without_framing_and_a_mere_go_on_does_not() {
+    assert!(hinted(1, "HTTP/1.1").await.starts_with("HTTP/1.1 200"), "the hint came before");
+    let seen = hinted(20, "HTTP/1.1").await;
+    let hints = seen.matches("HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n").count();
+    assert_eq!((hints, seen.matches("HTTP/1.1").count()), (20, 21), "{seen}");
+    assert!(seen.ends_with("ok"), "{seen}");
+}
+
+#[tokio::test]
+async fn who_speaks_http_1_0_gets_no_early_hints_and_a_storm_of_them_is_a_broken_reply() {
+    let seen = hinted(1, "HTTP/1.0").await;
+    assert!(seen.starts_with("HTTP/1.1 200") && !seen.contains("103"), "{seen}");
+    let seen = hinted(5_000, "HTTP/1.1").await;
+    let (hints, reply) = seen.rsplit_once("HTTP/1.1 502").expect("no end of it");
+    assert!(hints.matches("103 Early Hints").count() <= 100, "{hints}");
+    assert!(reply.contains("BROKEN"), "{reply}");
+}
+
+#[tokio::test]
+async fn a_caller_who_leaves_with_a_body_that_nobody_reads_is_noticed() {
+    let upstream = Fake::start(|_, _| None).await;
+    let gateway = gateway_with(upstream.addr, |config| {
+        config.upstream().in_flight = quell::core::in_flight::Limit::Fixed(1);
+    });
+    let mut busy = TcpStream::connect(gateway.addr()).await.unwrap();
+    busy.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    until("it arrives", || async { upstream.seen().len() == 1 }).await;
+    let mut queued = TcpStream::connect(gateway.addr()).await.unwrap();
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nthe beginning";
+    queued.write_all(head.as_bytes()).await.unwrap();
+    until("it waits", || async { gauge(&gateway, "quell_queued").await == 1.0 }).await;
+    drop(queued);
+    until("it is let go", || async { gauge(&gateway, "quell_queued").await == 0.0 }).await;
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_reply_that_comes_before_the_end_of_its_request_passes_while_the_rest_goes_on() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let gateway = gateway(listener.local_addr().unwrap());
-    let addr = gateway.addr();
-    let reply = tokio::spawn(async move { get(addr, "/").await });
-    let (mut service, _) = accept(&listener).await;
-    for _ in 0..50 {
-        service.write_all(b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n").await.unwrap();
+    let mut caller = TcpStream::connect(gateway.addr()).await.unwrap();
+    let ask = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n";
+    caller.write_all(ask.as_bytes()).await.unwrap();
+    let (mut service, mut seen) = accept(&listener).await;
+    if !seen.contains("one") {
+        seen += &until_seen(&mut service, "one").await;
     }
-    service.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
-    let reply = timeout(PATIENCE, reply).await.unwrap().unwrap();
-    assert_eq!((reply.status.as_u16(), reply.text()), (200, "ok"));
+    let begin = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\necho\r\n";
+    service.write_all(begin.as_bytes()).await.unwrap();
+    assert!(until_seen(&mut caller, "echo").await.starts_with("HTTP/1.1 200"));
+    caller.write_all(b"3\r\ntwo\r\n").await.unwrap();
+    until_seen(&mut service, "two").await;
+    service.write_all(b"5\r\nagain\r\n").await.unwrap();
+    until_seen(&mut caller, "again").await;
+    caller.write_all(b"0\r\n\r\nGET /next HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    until_seen(&mut service, "0\r\n\r\n").await;
+    service.write_all(b"0\r\n\r\n").await.unwrap();
+    // Both sides are over: the next request takes the same connection.
+    until_seen(&mut service, "GET /next").await;
+    service.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+    assert!(until_seen(&mut caller, "HTTP/1.1 204").await.contains("0\r\n\r\n"));
 }
 
 #[tokio::test]

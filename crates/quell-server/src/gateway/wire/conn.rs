@@ -1,0 +1,295 @@
+//! Conn: one connection to an upstream, with one request at a time.
+//!
+//! It is driven by whoever waits for the reply: first for its head, then for its body, and while either is waited for
+//! the rest of the request goes out. Dropping it closes it.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::{Bytes, BytesMut};
+use http::header::HeaderValue;
+use http::{HeaderMap, Method, StatusCode, request, response};
+use http_body::{Body as _, Frame};
+
+use super::Broken;
+use super::coded::Coded;
+use super::head::{self, Told};
+use super::inbox::{self, Long};
+use super::outbox::Outbox;
+use crate::gateway::forward::RequestBody;
+use crate::gateway::io::Io;
+use crate::gateway::tunnel::Raw;
+
+/// The longest head of a reply.
+const LONGEST_HEAD: usize = 60 * 1024;
+/// Replies that may come before the real one.
+const MOST_INTERIM: u32 = 100;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::gateway) struct Conn {
+    io: Io,
+    inbox: BytesMut,
+    long: Long,
+    out: Outbox,
+    /// What is still to be sent of the request's body, and how.
+    upload: Option<(RequestBody, Coded)>,
+    method: Method,
+    /// What is still to come of the reply.
+    coded: Coded,
+    /// Whether a byte of the request went out.
+    sent: bool,
+    /// Whether nothing more can be written.
+    deaf: bool,
+    keep: bool,
+    interim: u32,
+}
+
+/// Why there is no reply.
+#[derive(Debug)]
+pub(in crate::gateway) enum Lost {
+    /// Not a byte of the request went out.
+    Unsent(Broken),
+    /// Nobody knows what became of it.
+    Sent(Broken),
+    /// The request's own body broke off, or was taken away.
+    Body,
+}
+
+/// What a request says that is its connection's business.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::gateway) struct Terms<'a> {
+    /// The host to name in place of the one that the caller named.
+    pub(in crate::gateway) host: Option<&'a HeaderValue>,
+}
+
+impl Conn {
+    pub(in crate::gateway) fn new(io: Io) -> Self {
+        Self {
+            io,
+            inbox: BytesMut::new(),
+            long: Long::default(),
+            out: Outbox::default(),
+            upload: None,
+            method: Method::GET,
+            coded: Coded::Over,
+            sent: false,
+            deaf: false,
+            keep: true,
+            interim: 0,
+        }
+    }
+
+    /// Whether a connection that rests was closed, or says what nobody asked for. Takes no system call unless something
+    /// has come.
+    pub(in crate::gateway) fn is_stale(&mut self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        inbox::poll_read(&mut self.io, &mut cx, 1, |_| ()).is_ready()
+    }
+
+    /// Begins a request. Nothing is sent before its reply is waited for.
+    pub(in crate::gateway) fn begin(
+        &mut self,
+        parts: &request::Parts,
+        terms: Terms<'_>,
+        body: RequestBody,
+    ) {
+        let coded = match body.size_hint().exact() {
+            _ if body.is_end_stream() => Coded::Over,
+            Some(length) => Coded::of_length(length),
+            None => Coded::CHUNKED,
+        };
+        self.out = Outbox::default(); // of a connection that was used before nothing is left
+        head::write_request(self.out.short(), parts, terms.host, coded);
+        self.method.clone_from(&parts.method);
+        self.upload = (coded != Coded::Over).then_some((body, coded));
+        (self.sent, self.deaf, self.interim) = (false, false, 0);
+    }
+
+    /// The head of the reply. Whatever comes before it, but a mere "go on", is shown.
+    pub(in crate::gateway) fn poll_reply(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut interim: impl FnMut(StatusCode, &HeaderMap),
+    ) -> Poll<Result<response::Parts, Lost>> {
+        if let Err(lost) = self.poll_send(cx) {
+            return Poll::Ready(Err(lost));
+        }
+        loop {
+            while let Some(Told { parts, coded, keep }) = self.head()? {
+                if parts.status.is_informational()
+                    && parts.status != StatusCode::SWITCHING_PROTOCOLS
+                {
+                    self.interim += 1;
+                    if self.interim > MOST_INTERIM {
+                        return self.lost(Broken::Garbled("no end of interim replies"));
+                    }
+                    if parts.status != StatusCode::CONTINUE {
+                        interim(parts.status, &parts.headers);
+                    }
+                    continue;
+                }
+                (self.coded, self.keep) = (coded, keep);
+                return Poll::Ready(Ok(parts));
+            }
+            let Self { io, inbox, .. } = self;
+            let read = inbox::poll_read(io, cx, usize::MAX, |came| {
+                inbox.extend_from_slice(came);
+                came.len()
+            });
+            match ready!(read) {
+                Ok(0) => return self.lost(Broken::Ended),
+                Ok(_) => {}
+                Err(error) => return self.lost(error.into()),
+            }
+        }
+    }
+
+    fn head(&mut self) -> Result<Option<Told>, Lost> {
+        if self.inbox.is_empty() {
+            return Ok(None);
+        }
+        match head::reply(&mut self.inbox, &self.method) {
+            Ok(None) if self.inbox.len() > LONGEST_HEAD => {
+                Err(Lost::Sent(Broken::Garbled("its head is longer than 60 KiB")))
+            }
+            Ok(told) => Ok(told),
+            Err(broken) => Err(Lost::Sent(broken)),
+        }
+    }
+
+    fn lost<T>(&self, broken: Broken) -> Poll<Result<T, Lost>> {
+        Poll::Ready(Err(if self.sent { Lost::Sent(broken) } else { Lost::Unsent(broken) }))
+    }
+
+    /// Sends what can be sent. An upstream that does not listen any more may still have said something.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Result<(), Lost> {
+        while !self.deaf {
+            self.fill(cx)?;
+            if self.out.is_empty() {
+                return Ok(());
+            }
+            let before = self.out.left();
+            let written = self.out.poll_write(&mut self.io, cx);
+            self.sent |= self.out.left() < before;
+            match written {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) if !self.sent => return Err(Lost::Unsent(error.into())),
+                Poll::Ready(Err(_)) => self.deaf = true,
+            }
+        }
+        self.upload = None;
+        Ok(())
+    }
+
+    /// Takes what has come of the request's body.
+    fn fill(&mut self, cx: &mut Context<'_>) -> Result<(), Lost> {
+        while self.out.has_room() {
+            let Some((body, coded)) = &mut self.upload else { return Ok(()) };
+            let is_chunked = matches!(coded, Coded::Chunks(_));
+            match Pin::new(body).poll_frame(cx) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => {
+                        if !is_chunked && data.len() as u64 > coded.ahead() {
+                            return Err(Lost::Body);
+                        }
+                        coded.passed(if is_chunked { 0 } else { data.len() as u64 });
+                        self.out.push(data, is_chunked);
+                    }
+                    Err(frame) => {
+                        let trailers = frame.into_trailers().unwrap_or_default();
+                        if is_chunked {
+                            head::write_end(self.out.short(), Some(&trailers));
+                        }
+                        self.upload = None;
+                        return Ok(());
+                    }
+                },
+                Poll::Ready(Some(Err(_))) => return Err(Lost::Body),
+                Poll::Ready(None) => {
+                    if is_chunked {
+                        head::write_end(self.out.short(), None);
+                    } else if *coded != Coded::Over {
+                        return Err(Lost::Body);
+                    }
+                    self.upload = None;
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next of the reply's body.
+    pub(in crate::gateway) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        if self.is_sending() && self.poll_send(cx).is_err() {
+            (self.upload, self.keep, self.deaf) = (None, false, true); // its reply may be whole all the same
+        }
+        loop {
+            if let Some(frame) = self.coded.frame(&mut self.inbox) {
+                return Poll::Ready(frame);
+            }
+            let Self { io, inbox, long, coded, .. } = self;
+            let ahead = coded.ahead();
+            let came = if Long::is_worth(ahead) {
+                let data = match ready!(long.poll_read(io, cx, ahead)) {
+                    Ok(data) => data,
+                    Err(error) => return Poll::Ready(Some(Err(error.into()))),
+                };
+                if !data.is_empty() {
+                    coded.passed(data.len() as u64);
+                    return Poll::Ready(Some(Ok(Frame::data(data))));
+                }
+                0
+            } else {
+                let read = inbox::poll_read(io, cx, usize::MAX, |came| {
+                    inbox.extend_from_slice(came);
+                    came.len()
+                });
+                match ready!(read) {
+                    Ok(came) => came,
+                    Err(error) => return Poll::Ready(Some(Err(error.into()))),
+                }
+            };
+            match came {
+                0 if *coded == Coded::UntilEnd => *coded = Coded::Over,
+                0 => return Poll::Ready(Some(Err(Broken::Ended))),
+                _ => {}
+            }
+        }
+    }
+
+    fn is_sending(&self) -> bool {
+        self.upload.is_some() || !self.out.is_empty()
+    }
+
+    /// Whether all of the reply was handed out.
+    pub(in crate::gateway) fn is_over(&self) -> bool {
+        self.coded == Coded::Over
+    }
+
+    /// How much of the reply's body is still to come, if that is known.
+    pub(in crate::gateway) fn length(&self) -> Option<u64> {
+        match self.coded {
+            Coded::Over => Some(0),
+            Coded::Length(left) => Some(left),
+            _ => None,
+        }
+    }
+
+    /// Whether it can take another request: the one before is wholly over, on both sides.
+    pub(in crate::gateway) fn is_reusable(&mut self) -> bool {
+        self.long = Long::default();
+        self.keep && self.is_over() && self.inbox.is_empty() && !self.is_sending() && !self.deaf
+    }
+
+    /// The connection without HTTP.
+    pub(in crate::gateway) fn into_raw(self) -> Raw {
+        Raw { io: self.io, ahead: self.inbox.freeze() }
+    }
+}

@@ -1,0 +1,380 @@
+//! Talk: a caller's connection. The conversation writes to it and looks whether the caller is still there; the body of the
+//! request under way is read from it by whoever forwards it, on the same task or on another.
+//!
+//! Everything that is read passes the gate first. After a refusal nothing more is read: what is under way is finished, and
+//! then the refusal is said.
+
+use std::cell::RefCell;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::{HeaderMap, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use tokio::io::AsyncWrite;
+
+use super::Broken;
+use super::coded::{Coded, Piece};
+use super::head;
+use super::inbox::{self, Long};
+use super::outbox::Outbox;
+use crate::gateway::gate::{Gate, Malformed, Phase, Refused};
+use crate::gateway::io::Io;
+use crate::gateway::tunnel::Raw;
+use crate::gateway::watch::Watch;
+
+/// How much is read of what nobody has asked for yet.
+const AHEAD: usize = 16 * 1024;
+/// How much of what a caller still sends is read before the connection is closed.
+const MOST_UNREAD: usize = 1024 * 1024;
+/// Interim replies that wait to be written, in bytes; more are left out.
+const MOST_INTERIM: usize = 16 * 1024;
+
+/// See the [module](self).
+#[derive(Debug, Clone)]
+pub(in crate::gateway) struct Talk(pub(super) Rc<RefCell<Inner>>);
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    io: Io,
+    pub(super) watch: Rc<Watch>,
+    gate: Gate,
+    /// What has passed the gate.
+    pub(super) ready: BytesMut,
+    /// A part of a head, which has not.
+    held: BytesMut,
+    pub(super) end: End,
+    pub(super) out: Outbox,
+    long: Long,
+    /// What is still to come of the body of the request under way.
+    pub(super) coded: Coded,
+    /// Which request that is.
+    pub(super) turn: u64,
+    /// Whether its caller waits for our word before it sends the body.
+    pub(super) expects: bool,
+    /// Whether its reply has begun, before which interim ones may be sent.
+    pub(super) is_replying: bool,
+    /// Whether it knows of interim replies.
+    pub(super) is_old: bool,
+    /// Whoever waits for the body, and the conversation itself.
+    reader: Option<Waker>,
+    owner: Option<Waker>,
+    /// How much more is read though nobody wants it.
+    unread: usize,
+    on_refusal: OnRefusal,
+}
+
+/// Who is told of every request that was refused here.
+pub(in crate::gateway) struct OnRefusal(pub(in crate::gateway) Box<dyn Fn(&Malformed)>);
+
+impl std::fmt::Debug for OnRefusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OnRefusal").finish_non_exhaustive()
+    }
+}
+
+/// Why nothing more is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum End {
+    /// It still is.
+    Open,
+    /// The caller has left.
+    Left,
+    /// A body is not what it should be.
+    Broken,
+    /// A request is refused as soon as those before it are answered.
+    Refused(Malformed),
+    /// The refusal is being said.
+    Refusing,
+}
+
+impl Talk {
+    pub(in crate::gateway) fn new(io: Io, watch: Rc<Watch>, on_refusal: OnRefusal) -> Self {
+        Self(Rc::new(RefCell::new(Inner {
+            io,
+            watch,
+            gate: Gate::new(),
+            ready: BytesMut::new(),
+            held: BytesMut::new(),
+            end: End::Open,
+            out: Outbox::default(),
+            long: Long::default(),
+            coded: Coded::Over,
+            turn: 0,
+            expects: false,
+            is_replying: false,
+            is_old: false,
+            reader: None,
+            owner: None,
+            unread: MOST_UNREAD,
+            on_refusal,
+        })))
+    }
+
+    /// Passes on what an upstream says before its reply. What nobody reads is left out sooner or later.
+    pub(in crate::gateway) fn interim(&self, status: StatusCode, headers: &HeaderMap) {
+        let mut inner = self.0.borrow_mut();
+        if !inner.is_replying && !inner.is_old && inner.out.left() < MOST_INTERIM {
+            head::write_interim(inner.out.short(), status, headers);
+            inner.wake_owner();
+        }
+    }
+
+    /// The connection without HTTP.
+    pub(in crate::gateway) fn take_raw(&self) -> Raw {
+        let mut inner = self.0.borrow_mut();
+        let mut ahead = std::mem::take(&mut inner.ready);
+        ahead.extend_from_slice(&inner.held);
+        Raw { io: std::mem::replace(&mut inner.io, Io::Closed), ahead: ahead.freeze() }
+    }
+
+    /// The body of the request under way.
+    pub(super) fn upload(&self) -> Upload {
+        let inner = self.0.borrow();
+        let length = match inner.coded {
+            Coded::Over => return Upload(None),
+            Coded::Length(length) => Some(length),
+            _ => None,
+        };
+        Upload(Some(Body1 { talk: self.clone(), turn: inner.turn, length }))
+    }
+}
+
+impl Inner {
+    /// Reads once. `false` if nothing more comes, for whatever reason.
+    pub(super) fn poll_more(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<bool> {
+        if !matches!(self.end, End::Open) {
+            return Poll::Ready(false);
+        }
+        if self.watch.is_tunnel() && self.gate.phase() != Phase::Open {
+            self.gate.open();
+            self.ready.extend_from_slice(&std::mem::take(&mut self.held));
+        }
+        let Self { io, gate, ready, held, .. } = self;
+        let read =
+            inbox::poll_read(io, cx, most, |came| (came.len(), sift(gate, ready, held, came)));
+        let Ok((count @ 1.., refused)) = ready!(read) else {
+            self.left();
+            return Poll::Ready(false);
+        };
+        self.watch.came(count, self.gate.phase());
+        self.end = match refused {
+            None => return Poll::Ready(true),
+            Some(Refused::Body(_)) => End::Broken,
+            Some(Refused::Request(malformed)) => {
+                (self.on_refusal.0)(&malformed);
+                End::Refused(malformed)
+            }
+        };
+        Poll::Ready(true)
+    }
+
+    fn left(&mut self) {
+        self.end = End::Left;
+        self.wake_owner();
+        self.wake_reader();
+    }
+
+    /// The next of the body of this request.
+    fn poll_body(
+        &mut self,
+        turn: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        if turn != self.turn {
+            return Poll::Ready(Some(Err(Broken::Over)));
+        }
+        if std::mem::take(&mut self.expects) && !self.is_replying {
+            self.out.short().extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+            self.wake_owner();
+        }
+        let polled = self.poll_frame(cx);
+        if polled.is_pending() && !self.reader.as_ref().is_some_and(|r| r.will_wake(cx.waker())) {
+            self.reader = Some(cx.waker().clone());
+        }
+        polled
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        loop {
+            if let Some(frame) = self.coded.frame(&mut self.ready) {
+                return Poll::Ready(frame);
+            }
+            let ahead = self.coded.ahead();
+            if Long::is_worth(ahead) && matches!(self.end, End::Open) {
+                match ready!(self.long.poll_read(&mut self.io, cx, ahead)) {
+                    Ok(data) if !data.is_empty() => {
+                        self.gate.look(&data);
+                        self.watch.came(data.len(), self.gate.phase());
+                        self.coded.passed(data.len() as u64);
+                        return Poll::Ready(Some(Ok(Frame::data(data))));
+                    }
+                    _ => self.left(),
+                }
+            }
+            if !ready!(self.poll_more(cx, usize::MAX)) {
+                return Poll::Ready(Some(Err(Broken::Ended)));
+            }
+        }
+    }
+
+    /// While something else is waited for: reads a little ahead, to see what comes next and whether the caller is still
+    /// there. Ready when it is not.
+    pub(super) fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.remember(cx);
+        loop {
+            match self.end {
+                End::Left => return Poll::Ready(()),
+                End::Open if self.ready.len() + self.held.len() >= AHEAD => return Poll::Pending,
+                End::Open => {
+                    ready!(self.poll_more(cx, AHEAD));
+                    self.wake_reader();
+                }
+                End::Broken | End::Refused(_) | End::Refusing => {
+                    ready!(self.poll_throw_away(cx));
+                    return if self.unread > 0 { Poll::Ready(()) } else { Poll::Pending };
+                }
+            }
+        }
+    }
+
+    /// Reads on and forgets it. Ready when the caller has closed its half, or when enough was thrown away.
+    fn poll_throw_away(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.unread > 0 {
+            match ready!(inbox::poll_read(&mut self.io, cx, usize::MAX, <[u8]>::len)) {
+                Ok(0) | Err(_) => break,
+                Ok(count) => self.unread = self.unread.saturating_sub(count),
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// Writes all that is to be written.
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let written = self.out.poll_write(&mut self.io, cx);
+        self.watch.writing(written.is_pending());
+        written
+    }
+
+    /// Closes our half. Where the caller may still be sending, what comes is read for a moment: a connection that is closed
+    /// with something unread is reset, and the caller might never see the reply.
+    pub(super) fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let _ = ready!(Pin::new(&mut self.io).poll_shutdown(cx)); // it may be gone already
+        if matches!(self.end, End::Open) && self.gate.phase() != Phase::Body {
+            return Poll::Ready(());
+        }
+        self.watch.lingering();
+        self.poll_throw_away(cx)
+    }
+
+    /// Goes on to the next request, if nothing stands in the way of it.
+    pub(super) fn next(&mut self) -> bool {
+        self.turn += 1;
+        self.long = Long::default();
+        (self.expects, self.is_replying) = (false, false);
+        loop {
+            match self.coded.next(&mut self.ready) {
+                Ok(Piece::Over) => return true,
+                Ok(Piece::Data(_) | Piece::Trailers(_)) => {}
+                Ok(Piece::Starved) | Err(_) => return false,
+            }
+        }
+    }
+
+    /// Remembers whom to wake when the caller leaves, or something is to be written.
+    fn remember(&mut self, cx: &Context<'_>) {
+        if !self.owner.as_ref().is_some_and(|owner| owner.will_wake(cx.waker())) {
+            self.owner = Some(cx.waker().clone());
+        }
+    }
+
+    fn wake_owner(&self) {
+        if let Some(owner) = &self.owner {
+            owner.wake_by_ref();
+        }
+    }
+
+    fn wake_reader(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+}
+
+/// Puts what passes of the bytes that came to the rest of what has, and keeps a part of a head back.
+fn sift(
+    gate: &mut Gate,
+    ready: &mut BytesMut,
+    held: &mut BytesMut,
+    came: &[u8],
+) -> Option<Refused> {
+    if !held.is_empty() {
+        held.extend_from_slice(came);
+        let look = gate.look(held);
+        ready.extend_from_slice(&held[..look.pass]);
+        held.advance(look.pass);
+        if held.is_empty() {
+            *held = BytesMut::new(); // a connection that rests holds no memory
+        }
+        return look.refused;
+    }
+    let look = gate.look(came);
+    ready.extend_from_slice(&came[..look.pass]);
+    if look.refused.is_none() {
+        held.extend_from_slice(&came[look.pass..]);
+    }
+    look.refused
+}
+
+/// The body of a caller's request; `None` is an empty one.
+#[derive(Debug)]
+pub(in crate::gateway) struct Upload(Option<Body1>);
+
+#[derive(Debug)]
+struct Body1 {
+    talk: Talk,
+    turn: u64,
+    /// What is left of it, if that is known.
+    length: Option<u64>,
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let Some(Body1 { talk, turn, length }) = &mut self.get_mut().0 else {
+            return Poll::Ready(None);
+        };
+        let polled = talk.0.borrow_mut().poll_body(*turn, cx);
+        if let (Some(left), Poll::Ready(Some(Ok(frame)))) = (length, &polled) {
+            *left = left.saturating_sub(frame.data_ref().map_or(0, |data| data.len() as u64));
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.as_ref().is_none_or(|body| body.length == Some(0))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            None => SizeHint::with_exact(0),
+            Some(body) => body.length.map_or_else(SizeHint::new, SizeHint::with_exact),
+        }
+    }
+}
+
+impl Drop for Body1 {
+    /// The socket may be set to wake whoever read this: the conversation has to look again itself.
+    fn drop(&mut self) {
+        if let Ok(inner) = self.talk.0.try_borrow() {
+            inner.wake_owner();
+        }
+    }
+}
