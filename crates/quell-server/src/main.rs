@@ -14,6 +14,11 @@ use quell_server::gateway::{self, Config, Notify, Target};
 use quell_server::{ctl, explain, init, key, schema, sim};
 use tokio::signal::unix::{SignalKind, signal};
 
+/// A request makes and frees about twenty pieces of memory, some of them beyond what the system's own keeps at hand:
+/// docs/decisions/0015-an-allocator.md.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Retry infrastructure that cannot cause a retry storm.
 #[derive(Debug, Parser)]
 #[command(name = "quell", version, propagate_version = true)]

@@ -114,8 +114,8 @@ async fn greet(core: &Core, stream: Stream, watch: &Rc<Watch>) -> Option<(Io, bo
 }
 
 async fn by_http1(core: &Rc<Core>, talk: &Talk, caller: Caller, watch: &Rc<Watch>) {
-    let handle = async |request: Request<Upload>| {
-        super::handle(core, &caller, watch.begin(), request.map(Uploaded::Wire)).await
+    let handle = |request: Request<Upload>| {
+        super::handle(core, &caller, watch.begin(), request.map(Uploaded::Wire))
     };
     let ended = wire::serve(talk, &core.date, handle).await;
     if let (Ended::Switched, Some(Tunnel { upstream, open })) = (ended, caller.tunnel.take()) {

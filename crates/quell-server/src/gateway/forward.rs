@@ -14,16 +14,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::header::UPGRADE;
 use http::request::Parts;
 use http::response;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use quell::Clock;
 use quell::core::credit::{Retries, Sends};
 use quell::core::{Delivery, Failure, Fault, Outcome, Time};
-use quell::http::headers::{self as contract, Told, stamp};
+use quell::http::headers::{self as contract, Told};
 use quell::http::keyed::Held;
 use quell::http::{Pool, Replay, ReplayBody, ReplyBody};
 use quell::observe::Tried;
@@ -34,7 +33,7 @@ use super::access::Line;
 use super::body::{FromCaller, FromUpstream, Minder};
 use super::counters::{Came, Counters};
 use super::grpc::{self, Grpc};
-use super::headers;
+use super::headers::{self, Onward};
 use super::idempotency::Payload;
 use super::lane::{Lane, Spoken, Taken};
 use super::per_core::{Core, LocalRoute};
@@ -73,8 +72,13 @@ pub(super) struct Outgoing<'a> {
     grpc: Option<Grpc>,
     /// Whether the caller asks to switch protocols.
     upgrades: bool,
-    /// As they go out, but for what differs between attempts: each writes its own over that of the one before.
-    parts: RefCell<Parts>,
+    /// As they go out, but for what is added.
+    parts: Parts,
+    /// Fields that are added: so many for all attempts, and then those of the latest.
+    added: RefCell<Vec<(HeaderName, HeaderValue)>>,
+    always: usize,
+    /// Whether some of them may stand in place of the caller's.
+    may_replace: bool,
     pub(super) body: Replay<FromCaller>,
     pub(super) repeatable: bool,
     /// Which attempts have sent their first byte, by their numbers.
@@ -125,7 +129,7 @@ impl<'a> Outgoing<'a> {
         core: &'a Core,
         route: &'a LocalRoute,
         from: From<'a>,
-        parts: Parts,
+        (parts, onward): (Parts, Onward),
         payload: Payload,
     ) -> Self {
         let From { busy, is_stream, talk, grpc } = from;
@@ -141,8 +145,11 @@ impl<'a> Outgoing<'a> {
             is_stream,
             talk,
             grpc,
-            upgrades: parts.headers.contains_key(UPGRADE),
-            parts: RefCell::new(parts),
+            upgrades: onward.upgrade.is_some(),
+            parts,
+            always: onward.added.len(),
+            may_replace: onward.may_replace || grpc.is_some(),
+            added: RefCell::new(onward.added),
             body,
             repeatable,
             sent: Cell::new(0),
@@ -214,10 +221,12 @@ impl<'a> Outgoing<'a> {
         attempt: Try,
     ) -> Result<response::Parts, Failed> {
         {
-            let mut parts = self.parts.borrow_mut();
-            self.stamp(&mut parts.headers, attempt);
-            let terms = Terms { host: headers::named(&parts.headers, lane) };
-            wire.begin(&parts, terms, self.body.open());
+            let mut added = self.added.borrow_mut();
+            self.stamp(&mut added, attempt);
+            let host = headers::named(&self.parts.headers, lane);
+            let may_replace = self.may_replace || self.line.is_some();
+            let terms = Terms { host, added: &added, may_replace };
+            wire.begin(&self.parts, terms, self.body.open());
         }
         self.mark_sent(attempt.number, true);
         let reply =
@@ -253,24 +262,34 @@ impl<'a> Outgoing<'a> {
     }
 
     fn request(&self, lane: &Lane, attempt: Try) -> Request<RequestBody> {
-        let mut parts = self.parts.borrow().clone();
-        self.stamp(&mut parts.headers, attempt);
+        let mut added = self.added.borrow_mut();
+        self.stamp(&mut added, attempt);
+        let mut parts = self.parts.clone();
+        for (name, value) in added.iter() {
+            parts.headers.insert(name, value.clone());
+        }
         let mut request = Request::from_parts(parts, self.body.open());
         headers::fit(&mut request, lane);
         request
     }
 
-    /// Writes what differs from attempt to attempt.
-    fn stamp(&self, headers: &mut HeaderMap, attempt: Try) {
+    /// Adds what differs from attempt to attempt, in place of what the one before added.
+    fn stamp(&self, added: &mut Vec<(HeaderName, HeaderValue)>, attempt: Try) {
+        added.truncate(self.always);
         let left = Some(self.left(attempt));
         let told = contract::Outgoing { attempt: attempt.number, left, credit: attempt.credit };
-        stamp(headers, told);
+        added.extend(told.fields(&self.parts.headers));
+        if self.grpc.is_none() && self.line.is_none() {
+            return;
+        }
+        let mut more = HeaderMap::new();
         if let Some(grpc) = self.grpc {
-            grpc.stamp(headers, attempt.number, self.clock().now());
+            grpc.stamp(&mut more, attempt.number, self.clock().now());
         }
         if let Some(line) = self.line {
-            line.send(attempt.number, headers);
+            line.send(attempt.number, &mut more);
         }
+        added.extend(more.iter().map(|(name, value)| (name.clone(), value.clone())));
     }
 
     fn left(&self, attempt: Try) -> Duration {
@@ -294,7 +313,8 @@ impl<'a> Outgoing<'a> {
             self.switched.set(Some(conn));
             return Ok(Response::from_parts(parts, ReplyBody::own("")));
         }
-        if !headers::back(&mut parts.headers) {
+        headers::back(&mut parts.headers);
+        if stream.is_some() && !headers::has_one_length(&mut parts.headers) {
             return Err(Failed::Broken("it claims several lengths".into()));
         }
         let minder = Minder::of(self.busy, self.is_stream);

@@ -44,7 +44,9 @@ pub(super) fn is_spoken(route: Option<&Route>, headers: &HeaderMap) -> bool {
 impl Grpc {
     /// A call whose caller will have gone by then. Where a policy does not retry a 503 or a 429, it does not retry the code
     /// that means the same; the other codes are nobody's to retry who does not know what the method does.
-    pub(super) fn new(route: &Route, headers: &HeaderMap, by: Option<Time>) -> Self {
+    /// How many attempts came before is ours to say.
+    pub(super) fn new(route: &Route, headers: &mut HeaderMap, by: Option<Time>) -> Self {
+        grpc::stamp(headers, 1, None);
         let usual = [Code::UNAVAILABLE, Code::RESOURCE_EXHAUSTED].into_iter();
         let codes = usual.filter(|code| route.statuses.contains(code.like().as_u16()));
         let by = by.filter(|_| headers.contains_key(grpc::TIMEOUT));

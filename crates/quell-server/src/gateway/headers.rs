@@ -67,17 +67,84 @@ pub(super) struct Facts<'a> {
     pub(super) is_trusted: bool,
 }
 
-/// Makes a caller's fields into those of our request, the same for all attempts: with a `Host`, whatever the version
-/// was. Answers which protocol the caller wants to switch to.
-pub(super) fn onward(parts: &mut Parts, facts: Facts<'_>) -> Option<HeaderValue> {
+/// Which of the fields that matter here a head has: one look at each of its names, in place of a search for each that it
+/// might have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Marks(u8);
+
+impl Marks {
+    /// Fields that mean this connection only.
+    const HOP_BY_HOP: u8 = 1;
+    /// Fields that only we may write, whoever the caller is, and those that a trusted hop may.
+    const OURS: u8 = 2;
+    const FORWARDED: u8 = 4;
+    const DEADLINE: u8 = 8;
+    const CREDIT: u8 = 16;
+
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let mark = |name: &HeaderName| match name.as_str() {
+            "connection"
+            | "keep-alive"
+            | "proxy-connection"
+            | "te"
+            | "transfer-encoding"
+            | "upgrade"
+            | "proxy-authorization"
+            | "proxy-authenticate" => Self::HOP_BY_HOP,
+            "quell-deadline-ms" => Self::OURS | Self::DEADLINE,
+            "quell-retry-credit" => Self::OURS | Self::CREDIT,
+            "forwarded" | "x-real-ip" | "via" | "expect" | "quell-attempt" => Self::OURS,
+            "x-envoy-expected-rq-timeout-ms" | "grpc-timeout" => Self::DEADLINE,
+            "baggage" => Self::CREDIT,
+            name if name.starts_with("x-forwarded-") => Self::FORWARDED,
+            _ => 0,
+        };
+        Self(headers.keys().fold(0, |marks, name| marks | mark(name)))
+    }
+
+    const fn has(self, mark: u8) -> bool {
+        self.0 & mark != 0
+    }
+
+    pub(super) const fn has_deadline(self) -> bool {
+        self.has(Self::DEADLINE)
+    }
+
+    pub(super) const fn has_credit(self) -> bool {
+        self.has(Self::CREDIT)
+    }
+}
+
+/// What goes on.
+#[derive(Debug)]
+pub(super) struct Onward {
+    /// The protocol that the caller wants to switch to.
+    pub(super) upgrade: Option<HeaderValue>,
+    /// Fields that we add, the same for all attempts. They are not among the others, so that they need not be found again.
+    pub(super) added: Vec<(HeaderName, HeaderValue)>,
+    /// Whether what an attempt adds may stand in place of what the caller sent.
+    pub(super) may_replace: bool,
+}
+
+/// Makes a caller's fields into those of our request: with a `Host`, whatever the version was.
+pub(super) fn onward(parts: &mut Parts, marks: Marks, facts: Facts<'_>) -> Onward {
     let Facts { peer, is_tls, is_trusted } = facts;
     let headers = &mut parts.headers;
-    let upgrade = upgrade(parts.version, headers);
-    let trailers =
-        headers.get(TE).is_some_and(|te| te.as_bytes().eq_ignore_ascii_case(b"trailers"));
-    drop_hop_by_hop(headers);
-    let before = headers.get(FORWARDED_FOR).filter(|_| is_trusted).cloned();
-    drop_where(headers, |name| is_ours(name, is_trusted));
+    let (mut upgrade, mut trailers) = (None, false);
+    if marks.has(Marks::HOP_BY_HOP) {
+        upgrade = self::upgrade(parts.version, headers);
+        trailers =
+            headers.get(TE).is_some_and(|te| te.as_bytes().eq_ignore_ascii_case(b"trailers"));
+        drop_hop_by_hop(headers);
+    }
+    let is_forwarded = marks.has(Marks::FORWARDED);
+    let before = match is_forwarded && is_trusted {
+        true => headers.get(FORWARDED_FOR).cloned(),
+        false => None,
+    };
+    if marks.has(Marks::OURS) || is_forwarded {
+        drop_where(headers, |name| name == FORWARDED_FOR || is_ours(name, is_trusted));
+    }
     if parts.version == Version::HTTP_2 {
         join_cookies(headers);
         if let Some(host) =
@@ -89,24 +156,22 @@ pub(super) fn onward(parts: &mut Parts, facts: Facts<'_>) -> Option<HeaderValue>
     if trailers {
         headers.insert(TE, TRAILERS);
     }
-    if !(is_trusted && headers.contains_key(FORWARDED_HOST))
+    let mut added = Vec::with_capacity(8);
+    let is_told = |name| is_forwarded && is_trusted && headers.contains_key(name);
+    if !is_told(FORWARDED_HOST)
         && let Some(host) = headers.get(HOST).cloned()
     {
-        headers.insert(FORWARDED_HOST, host);
+        added.push((FORWARDED_HOST, host));
     }
-    if !(is_trusted && headers.contains_key(FORWARDED_PROTO)) {
-        headers.insert(FORWARDED_PROTO, if is_tls { HTTPS } else { HTTP });
+    if !is_told(FORWARDED_PROTO) {
+        added.push((FORWARDED_PROTO, if is_tls { HTTPS } else { HTTP }));
     }
-    headers.insert(
-        FORWARDED_FOR,
-        before.and_then(|before| and(&before, peer)).unwrap_or_else(|| peer.clone()),
-    );
-    headers.insert(VIA, QUELL);
+    let through = before.and_then(|before| and(&before, peer)).unwrap_or_else(|| peer.clone());
+    added.extend([(FORWARDED_FOR, through), (VIA, QUELL)]);
     if let Some(upgrade) = &upgrade {
-        headers.insert(CONNECTION, SWITCH);
-        headers.insert(UPGRADE, upgrade.clone());
+        added.extend([(CONNECTION, SWITCH), (UPGRADE, upgrade.clone())]);
     }
-    upgrade
+    Onward { upgrade, added, may_replace: marks.has_credit() }
 }
 
 fn and(before: &HeaderValue, peer: &HeaderValue) -> Option<HeaderValue> {
@@ -183,17 +248,17 @@ pub(super) fn to_origin_form(uri: &mut Uri) {
     }
 }
 
-/// Makes an upstream's fields into those of our reply. What it says of the chain below is read before. `false` if it
-/// cannot be told how long the reply is.
-#[must_use]
-pub(super) fn back(headers: &mut HeaderMap) -> bool {
-    drop_hop_by_hop(headers);
-    has_one_length(headers)
+/// Makes an upstream's fields into those of our reply. What it says of the chain below is read before.
+pub(super) fn back(headers: &mut HeaderMap) {
+    if Marks::of(headers).has(Marks::HOP_BY_HOP) {
+        drop_hop_by_hop(headers);
+    }
 }
 
-/// One length, or none; the same one twice becomes one. The parser looks only where a body follows, and who writes the
+/// One length, or none; the same one twice becomes one. HTTP/2's parser looks only where a body follows, and who writes the
 /// reply would break off.
-fn has_one_length(headers: &mut HeaderMap) -> bool {
+#[must_use]
+pub(super) fn has_one_length(headers: &mut HeaderMap) -> bool {
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
     let (Some(first), Some(second)) = (lengths.next(), lengths.next()) else { return true };
     let is_one = first == second && lengths.all(|length| length == first);
@@ -209,14 +274,17 @@ fn drop_hop_by_hop(headers: &mut HeaderMap) {
     drop_where(headers, is_hop_by_hop);
 }
 
+/// Whether `Connection` may keep a field to itself: none of ours, and none that frames or routes the message.
+pub(super) fn may_be_nominated(name: &HeaderName) -> bool {
+    !name.as_str().starts_with("quell-") && !matches!(*name, HOST | CONTENT_LENGTH | UPGRADE)
+}
+
 fn drop_nominated(headers: &mut HeaderMap) {
     let mut nominated = Vec::new();
     for value in headers.get_all(CONNECTION) {
         for token in value.as_bytes().split(|byte| *byte == b',') {
-            // Names that frame or route the message may not be nominated away either.
             if let Ok(name) = HeaderName::from_bytes(token.trim_ascii())
-                && !name.as_str().starts_with("quell-")
-                && !matches!(name.as_str(), "host" | "content-length" | "close")
+                && may_be_nominated(&name)
             {
                 nominated.push(name);
             }
@@ -254,10 +322,19 @@ mod tests {
     }
 
     fn sent_on(fields: &[(&'static str, &'static str)], is_trusted: bool) -> HeaderMap {
-        let mut parts = parts(Version::HTTP_11, fields);
+        sent(&mut parts(Version::HTTP_11, fields), false, is_trusted)
+    }
+
+    /// All that goes on.
+    fn sent(parts: &mut Parts, is_tls: bool, is_trusted: bool) -> HeaderMap {
         let peer = HeaderValue::from_static("10.1.1.1");
-        onward(&mut parts, Facts { peer: &peer, is_tls: false, is_trusted });
-        parts.headers
+        let marks = Marks::of(&parts.headers);
+        let onward = onward(parts, marks, Facts { peer: &peer, is_tls, is_trusted });
+        let mut all = parts.headers.clone();
+        for (name, value) in onward.added {
+            assert_eq!(all.insert(&name, value), None, "{name} twice");
+        }
+        all
     }
 
     #[test]
@@ -364,16 +441,12 @@ mod tests {
     #[test]
     fn http_2_names_its_host_in_the_target_and_its_crumbs_are_joined() {
         let mut parts = parts(Version::HTTP_2, &[("cookie", "a=1"), ("cookie", "b=2")]);
-        let peer = HeaderValue::from_static("10.1.1.1");
-        onward(&mut parts, Facts { peer: &peer, is_tls: true, is_trusted: false });
+        let all = sent(&mut parts, true, false);
         to_origin_form(&mut parts.uri);
         assert_eq!(
             (&parts.headers["host"], &parts.headers["cookie"]),
             (&"b".parse().unwrap(), &"a=1; b=2".parse().unwrap())
         );
-        assert_eq!(
-            (parts.uri.to_string().as_str(), &parts.headers["x-forwarded-proto"]),
-            ("/x", &HTTPS)
-        );
+        assert_eq!((parts.uri.to_string().as_str(), &all["x-forwarded-proto"]), ("/x", &HTTPS));
     }
 }

@@ -82,7 +82,7 @@ use conversation::{Caller, Tunnel};
 use counters::{Pending, Verdict};
 use forward::{Forward, From, Outgoing};
 use grpc::Grpc;
-use headers::Facts;
+use headers::{Facts, Marks};
 use idempotency::Payload;
 use per_core::{Core, Driven, LocalRoute};
 use watch::Busy;
@@ -155,13 +155,16 @@ async fn through(
     }
     let is_trusted = driven.plan.trusts(caller.ip);
     let (mut parts, body) = request.into_parts();
-    let (told, lent) = (deadline(&parts.headers), credit(&parts.headers));
+    let marks = Marks::of(&parts.headers);
+    let told = marks.has_deadline().then(|| deadline(&parts.headers)).flatten();
+    let lent = marks.has_credit().then(|| credit(&parts.headers)).flatten();
     let ip = match is_trusted {
         true => headers::origin(&parts.headers, |ip| driven.plan.trusts(Some(ip))).or(caller.ip),
         false => caller.ip,
     };
     let facts = Facts { peer: &caller.shown, is_tls: caller.is_tls, is_trusted };
-    let upgrade = headers::onward(&mut parts, facts);
+    let onward = headers::onward(&mut parts, marks, facts);
+    let switches = onward.upgrade.is_some();
     headers::to_origin_form(&mut parts.uri);
     if let Some(reason) = core.cannot_serve(route) {
         counted.refuse(reason);
@@ -209,9 +212,9 @@ async fn through(
     if let Some(child) = passed.child {
         call.set_child(child);
     }
-    let grpc = is_grpc.then(|| Grpc::new(route, &parts.headers, by));
+    let grpc = is_grpc.then(|| Grpc::new(route, &mut parts.headers, by));
     let from = From { busy: &busy, is_stream: caller.is_h2, talk: caller.talk.as_ref(), grpc };
-    let mut outgoing = Outgoing::new(core, route, from, parts, payload);
+    let mut outgoing = Outgoing::new(core, route, from, (parts, onward), payload);
     (outgoing.held, outgoing.line) = (held.as_ref(), line);
     let done = match &held {
         None => drive(guard, Forward::new(&outgoing)).await,
@@ -228,7 +231,7 @@ async fn through(
     }
     passed.write(response.headers_mut());
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        match switched.filter(|_| upgrade.is_some()).and_then(lane::Taken::into_raw) {
+        match switched.filter(|_| switches).and_then(lane::Taken::into_raw) {
             Some(upstream) => {
                 watch.tunnel();
                 let open = route.lanes.stream();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use quell_core::credit::Retries;
 
 use super::{
@@ -12,6 +12,8 @@ use super::{
     word::texts,
 };
 
+/// Envoy's way to say how much time is left, in milliseconds.
+const ENVOY_DEADLINE: HeaderName = HeaderName::from_static("x-envoy-expected-rq-timeout-ms");
 /// More time than this is this: nobody waits for longer.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -31,7 +33,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// assert_eq!(headers::deadline(&request), Some(Duration::from_millis(1_500)));
 /// ```
 pub fn deadline(headers: &HeaderMap) -> Option<Duration> {
-    let ours = texts(headers, DEADLINE).chain(texts(headers, "x-envoy-expected-rq-timeout-ms"));
+    let ours = texts(headers, DEADLINE).chain(texts(headers, ENVOY_DEADLINE));
     let ours = ours.filter_map(when::number).map(Duration::from_millis);
     let all = ours.chain(texts(headers, grpc::TIMEOUT).filter_map(grpc::read_timeout));
     all.min().map(|left| left.min(LONGEST))

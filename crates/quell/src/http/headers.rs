@@ -77,38 +77,66 @@ pub struct Outgoing {
     pub credit: Option<Retries>,
 }
 
-/// Writes what an attempt carries, in place of what an earlier one carried. Without credit, `baggage` and
-/// `quell-retry-credit` stay as they are: what an application forwards by itself can only tighten.
-pub fn stamp(headers: &mut HeaderMap, outgoing: Outgoing) {
-    let Outgoing { attempt, left, credit } = outgoing;
-    put(headers, ATTEMPT, number(attempt));
-    match left {
-        Some(left) => {
+impl Outgoing {
+    /// The fields that an attempt carries in place of those of the same names, for whoever does not keep them in a map. What
+    /// they are added to is looked at because `baggage` has other members too.
+    ///
+    /// ```
+    /// use http::HeaderMap;
+    /// use quell::http::headers::Outgoing;
+    ///
+    /// let first = Outgoing { attempt: 1, left: None, credit: None };
+    /// let fields: Vec<_> = first.fields(&HeaderMap::new()).collect();
+    /// assert_eq!((fields.len(), &fields[0].1), (1, &"1".parse().unwrap()));
+    /// ```
+    pub fn fields(
+        self,
+        headers: &HeaderMap,
+    ) -> impl Iterator<Item = (HeaderName, HeaderValue)> + use<> {
+        let Self { attempt, left, credit } = self;
+        let left = left.map(|left| {
             let millis = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-            put(headers, DEADLINE, HeaderValue::from(millis));
-        }
-        // It is relative, so that of an earlier attempt has gone stale.
-        None => drop(headers.remove(DEADLINE)),
-    }
-    if let Some(credit) = credit {
-        put(headers, CREDIT, number(u32::from(credit.get())));
-        write_baggage(headers, credit);
+            (DEADLINE, HeaderValue::from(millis))
+        });
+        let number_of = |credit: Retries| number(u32::from(credit.get()));
+        let baggage = credit.and_then(|credit| baggage(headers, credit));
+        [
+            Some((ATTEMPT, number(attempt))),
+            left,
+            credit.map(|credit| (CREDIT, number_of(credit))),
+            baggage.map(|baggage| (BAGGAGE, baggage)),
+        ]
+        .into_iter()
+        .flatten()
     }
 }
 
-fn write_baggage(headers: &mut HeaderMap, credit: Retries) {
+/// Writes what an attempt carries, in place of what an earlier one carried. Without credit, `baggage` and
+/// `quell-retry-credit` stay as they are: what an application forwards by itself can only tighten.
+pub fn stamp(headers: &mut HeaderMap, outgoing: Outgoing) {
+    if outgoing.left.is_none() {
+        headers.remove(DEADLINE); // it is relative, so that of an earlier attempt has gone stale
+    }
+    for (name, value) in outgoing.fields(headers) {
+        put(headers, name, value);
+    }
+}
+
+/// `baggage` with our member in it. One that is too long is passed on as it is.
+fn baggage(headers: &HeaderMap, credit: Retries) -> Option<HeaderValue> {
     let mut all = Vec::new();
     for value in headers.get_all(BAGGAGE) {
         all.extend_from_slice(value.as_bytes());
         all.push(b',');
     }
-    if all.len() > LONGEST_BAGGAGE {
-        return;
-    }
-    if let Ok(value) =
-        HeaderValue::from_maybe_shared(bytes::Bytes::from(credit.write_baggage(&all)))
-    {
-        put(headers, BAGGAGE, value);
+    match (all.len(), credit.get()) {
+        (0, 0) => Some(HeaderValue::from_static("quell-retry-credit=0")),
+        (0, 1) => Some(HeaderValue::from_static("quell-retry-credit=1")),
+        (0, 2) => Some(HeaderValue::from_static("quell-retry-credit=2")),
+        (..=LONGEST_BAGGAGE, _) => {
+            HeaderValue::from_maybe_shared(bytes::Bytes::from(credit.write_baggage(&all))).ok()
+        }
+        _ => None,
     }
 }
 

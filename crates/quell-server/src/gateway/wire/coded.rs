@@ -82,7 +82,7 @@ impl Coded {
                 _ if bytes.is_empty() => return Ok(Piece::Starved),
                 Self::Length(_) | Self::UntilEnd | Self::Chunks(Part::Data(_)) => {
                     let length = usize::try_from(self.ahead()).unwrap_or(usize::MAX);
-                    let data = take(bytes, length);
+                    let data = head::split(bytes, length);
                     self.passed(data.len() as u64);
                     return Ok(Piece::Data(data));
                 }
@@ -142,11 +142,6 @@ impl Coded {
             Ok(Status::Partial) | Err(_) => Err(TRAILERS),
         }
     }
-}
-
-/// The first of the bytes, up to so many. Where that is all of them, the memory goes along.
-fn take(bytes: &mut BytesMut, most: usize) -> Bytes {
-    if bytes.len() <= most { std::mem::take(bytes).freeze() } else { bytes.split_to(most).freeze() }
 }
 
 #[cfg(test)]

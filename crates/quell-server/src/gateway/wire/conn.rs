@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Bytes, BytesMut};
-use http::header::HeaderValue;
+use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode, request, response};
 use http_body::{Body as _, Frame};
 
@@ -61,6 +61,9 @@ pub(in crate::gateway) enum Lost {
 pub(in crate::gateway) struct Terms<'a> {
     /// The host to name in place of the one that the caller named.
     pub(in crate::gateway) host: Option<&'a HeaderValue>,
+    /// Fields that are added, and whether some may stand in place of those of the same names.
+    pub(in crate::gateway) added: &'a [(HeaderName, HeaderValue)],
+    pub(in crate::gateway) may_replace: bool,
 }
 
 impl Conn {
@@ -100,7 +103,7 @@ impl Conn {
             None => Coded::CHUNKED,
         };
         self.out = Outbox::default(); // of a connection that was used before nothing is left
-        head::write_request(self.out.short(), parts, terms.host, coded);
+        head::write_request(self.out.short(), parts, terms, coded);
         self.method.clone_from(&parts.method);
         self.upload = (coded != Coded::Over).then_some((body, coded));
         (self.sent, self.deaf, self.interim) = (false, false, 0);

@@ -16,11 +16,13 @@ use httparse::{Header, Status};
 
 use super::Broken;
 use super::coded::Coded;
+use super::conn::Terms;
+use crate::gateway::headers::may_be_nominated;
 
 /// Fields of a reply at most.
 const MOST_FIELDS: usize = 100;
-/// Fields that are added on the way.
-const ADDED: usize = 10;
+/// Fields that are added to a reply on the way, almost always.
+const ADDED: usize = 1;
 
 const HEAD: Broken = Broken::Garbled("a head that cannot be read");
 const LENGTH: Broken = Broken::Garbled("it claims several lengths");
@@ -47,57 +49,74 @@ pub(super) struct Told {
 
 /// Takes a request's head off the bytes, which the gate let through: so it is whole.
 pub(super) fn request(bytes: &mut BytesMut) -> Result<Asked, Broken> {
-    let mut fields = [const { MaybeUninit::uninit() }; MOST_FIELDS];
+    let mut found = [const { MaybeUninit::uninit() }; MOST_FIELDS];
     let mut read = httparse::Request::new(&mut []);
-    let Ok(Status::Complete(length)) = read.parse_with_uninit_headers(bytes, &mut fields) else {
+    let Ok(Status::Complete(length)) = read.parse_with_uninit_headers(bytes, &mut found) else {
         return Err(HEAD);
     };
     let (Some(method), Some(target)) = (read.method, read.path) else { return Err(HEAD) };
     let method = Method::from_bytes(method.as_bytes()).map_err(|_| HEAD)?;
     let target = place(bytes, target.as_bytes());
     let version = version(read.version);
-    let places = Places::of(bytes, read.headers);
-    let head = bytes.split_to(length).freeze();
+    let mut places = NOWHERE;
+    let places = note(&mut places, bytes, read.headers);
+    let head = split(bytes, length);
 
     let (mut parts, ()) = Request::new(()).into_parts();
     parts.method = method;
     parts.uri = Uri::from_maybe_shared(at(&head, target)).map_err(|_| HEAD)?;
     parts.version = version;
-    parts.headers = places.fields(&head).ok_or(HEAD)?;
-    let headers = &parts.headers;
-    let coded = match headers.get(CONTENT_LENGTH) {
-        Some(length) => Coded::of_length(number(length).ok_or(LENGTH)?),
-        None if headers.contains_key(TRANSFER_ENCODING) => Coded::CHUNKED,
+    let Fields { map, said } = Fields::read(&head, places, 0, |_| true).ok_or(HEAD)?;
+    parts.headers = map;
+    let coded = match said.length {
+        Some(_) => Coded::of_length(said.length()?),
+        None if said.chunked.is_some() => Coded::CHUNKED,
         None => Coded::Over,
     };
-    let expects = coded != Coded::Over
-        && version == Version::HTTP_11
-        && headers.get(EXPECT).is_some_and(|e| e.as_bytes().eq_ignore_ascii_case(b"100-continue"));
-    let keep = may_follow(version, headers);
-    Ok(Asked { parts, coded, keep, expects })
+    let expects = coded != Coded::Over && version == Version::HTTP_11 && {
+        let expected = parts.headers.get(EXPECT);
+        expected.is_some_and(|word| word.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+    };
+    Ok(Asked { parts, coded, keep: said.keeps(version), expects })
 }
 
 /// Takes a reply's head off the bytes; `None` if some of it is missing. `asked` is what it replies to.
 pub(super) fn reply(bytes: &mut BytesMut, asked: &Method) -> Result<Option<Told>, Broken> {
-    let mut fields = [const { MaybeUninit::uninit() }; MOST_FIELDS];
+    let mut found = [const { MaybeUninit::uninit() }; MOST_FIELDS];
     let mut read = httparse::Response::new(&mut []);
     let config = httparse::ParserConfig::default();
-    let length = match config.parse_response_with_uninit_headers(&mut read, bytes, &mut fields) {
+    let length = match config.parse_response_with_uninit_headers(&mut read, bytes, &mut found) {
         Ok(Status::Complete(length)) => length,
         Ok(Status::Partial) => return Ok(None),
         Err(_) => return Err(HEAD),
     };
     let status = read.code.and_then(|code| StatusCode::from_u16(code).ok()).ok_or(HEAD)?;
     let version = version(read.version);
-    let places = Places::of(bytes, read.headers);
-    let head = bytes.split_to(length).freeze();
+    let mut places = NOWHERE;
+    let places = note(&mut places, bytes, read.headers);
+    let head = split(bytes, length);
 
     let (mut parts, ()) = Response::new(()).into_parts();
     parts.status = status;
     parts.version = version;
-    parts.headers = places.fields(&head).ok_or(HEAD)?;
-    let mut keep = may_follow(version, &parts.headers);
-    let coded = framing(&mut parts.headers, &mut keep)?;
+    // What means this connection only is not even noted, but for a change of protocols.
+    let is_wanted = |name: &HeaderName| {
+        !matches!(*name, CONNECTION | TRANSFER_ENCODING)
+            || status == StatusCode::SWITCHING_PROTOCOLS
+    };
+    let Fields { map, said } = Fields::read(&head, places, ADDED, is_wanted).ok_or(HEAD)?;
+    parts.headers = map;
+    said.drop_nominated(&mut parts.headers);
+    let mut keep = said.keeps(version);
+    let coded = match said.chunked {
+        // Of chunks and a length the chunks count, and nobody else should see the length.
+        Some(is_chunked) => {
+            keep &= parts.headers.remove(CONTENT_LENGTH).is_none();
+            if is_chunked { Coded::CHUNKED } else { Coded::UntilEnd }
+        }
+        None if said.length.is_none() => Coded::UntilEnd,
+        None => Coded::of_length(said.length()?),
+    };
     let coded = if has_no_body(status, asked) { Coded::Over } else { coded };
     keep &= coded != Coded::UntilEnd;
     Ok(Some(Told { parts, coded, keep }))
@@ -110,33 +129,6 @@ pub(super) fn has_no_body(status: StatusCode, asked: &Method) -> bool {
         || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
-/// What follows a reply's head. Of chunks and a length the chunks count, and nobody else should see the length.
-fn framing(headers: &mut HeaderMap, keep: &mut bool) -> Result<Coded, Broken> {
-    if headers.contains_key(TRANSFER_ENCODING) {
-        *keep &= headers.remove(CONTENT_LENGTH).is_none();
-        let last = headers.get_all(TRANSFER_ENCODING).iter().next_back();
-        let last = last.and_then(|codings| codings.as_bytes().rsplit(|byte| *byte == b',').next());
-        let is_chunked =
-            last.is_some_and(|last| last.trim_ascii().eq_ignore_ascii_case(b"chunked"));
-        return Ok(if is_chunked { Coded::CHUNKED } else { Coded::UntilEnd });
-    }
-    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
-    let Some(first) = lengths.next() else { return Ok(Coded::UntilEnd) };
-    let mut is_repeated = false;
-    for other in lengths {
-        if other != first {
-            return Err(LENGTH);
-        }
-        is_repeated = true;
-    }
-    let length = number(first).ok_or(LENGTH)?;
-    if is_repeated {
-        let first = first.clone();
-        headers.insert(CONTENT_LENGTH, first);
-    }
-    Ok(Coded::of_length(length))
-}
-
 fn number(value: &HeaderValue) -> Option<u64> {
     let digits = value.as_bytes();
     let is_number = (1..=18).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
@@ -147,42 +139,114 @@ fn version(minor: Option<u8>) -> Version {
     if minor == Some(1) { Version::HTTP_11 } else { Version::HTTP_10 }
 }
 
-fn may_follow(version: Version, headers: &HeaderMap) -> bool {
-    let Some(_) = headers.get(CONNECTION) else { return version == Version::HTTP_11 };
-    let says = |word: &[u8]| {
-        let values = headers.get_all(CONNECTION).iter();
-        let mut words = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-        words.any(|said| said.trim_ascii().eq_ignore_ascii_case(word))
-    };
-    !says(b"close") && (version == Version::HTTP_11 || says(b"keep-alive"))
-}
-
 /// From where to where; a head is shorter than 64 KiB.
 type Place = (u16, u16);
 
-/// Where in the bytes the fields of a head stand.
-struct Places {
-    fields: [(Place, Place); MOST_FIELDS],
-    count: usize,
+/// Takes the first of the bytes off. Where that is all of them, the memory goes along.
+pub(super) fn split(bytes: &mut BytesMut, length: usize) -> Bytes {
+    if bytes.len() <= length {
+        std::mem::take(bytes).freeze()
+    } else {
+        bytes.split_to(length).freeze()
+    }
 }
 
-impl Places {
-    fn of(bytes: &[u8], fields: &[Header<'_>]) -> Self {
-        let mut places = Self { fields: [((0, 0), (0, 0)); MOST_FIELDS], count: fields.len() };
-        for (to, field) in places.fields.iter_mut().zip(fields) {
-            *to = (place(bytes, field.name.as_bytes()), place(bytes, field.value));
+/// Where in the bytes the names and values of a head's fields stand.
+type Places = [(Place, Place); MOST_FIELDS];
+
+const NOWHERE: Places = [((0, 0), (0, 0)); MOST_FIELDS];
+
+/// Notes where the fields stand.
+fn note<'p>(places: &'p mut Places, bytes: &[u8], fields: &[Header<'_>]) -> &'p [(Place, Place)] {
+    for (to, field) in places.iter_mut().zip(fields) {
+        *to = (place(bytes, field.name.as_bytes()), place(bytes, field.value));
+    }
+    &places[..fields.len().min(MOST_FIELDS)]
+}
+
+/// A head's fields, and what some of them say.
+struct Fields {
+    map: HeaderMap,
+    said: Said,
+}
+
+/// What a head says of its connection and of its body.
+#[derive(Default)]
+struct Said {
+    close: bool,
+    keep_alive: bool,
+    /// Names that the connection keeps to itself.
+    nominated: Vec<HeaderName>,
+    /// Whether the last coding is that of chunks, if there is one.
+    chunked: Option<bool>,
+    /// Every length that is told, if they are one.
+    length: Option<Option<u64>>,
+}
+
+impl Fields {
+    /// Those that stand there and are wanted, in a map with room for some more. One length told twice is told once.
+    fn read(
+        head: &Bytes,
+        places: &[(Place, Place)],
+        more: usize,
+        is_wanted: impl Fn(&HeaderName) -> bool,
+    ) -> Option<Self> {
+        let mut map = HeaderMap::with_capacity(places.len() + more);
+        let mut said = Said::default();
+        for &(name, value) in places {
+            let name = head.get(usize::from(name.0)..usize::from(name.1))?;
+            let name = HeaderName::from_bytes(name).ok()?;
+            let value = HeaderValue::from_maybe_shared(at(head, value)).ok()?;
+            match name {
+                CONNECTION => said.of_connection(value.as_bytes()),
+                TRANSFER_ENCODING => {
+                    let last = value.as_bytes().rsplit(|byte| *byte == b',').next();
+                    let last = last.unwrap_or_default().trim_ascii();
+                    said.chunked = Some(last.eq_ignore_ascii_case(b"chunked"));
+                }
+                CONTENT_LENGTH => {
+                    let length = number(&value);
+                    let is_one = said.length.is_none_or(|before| before == length);
+                    said.length = Some(length.filter(|_| is_one));
+                    map.insert(name, value);
+                    continue;
+                }
+                _ => {}
+            }
+            if is_wanted(&name) {
+                map.append(name, value);
+            }
         }
-        places
+        Some(Self { map, said })
+    }
+}
+
+impl Said {
+    fn of_connection(&mut self, value: &[u8]) {
+        for word in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            if word.eq_ignore_ascii_case(b"close") {
+                self.close = true;
+            } else if word.eq_ignore_ascii_case(b"keep-alive") {
+                self.keep_alive = true;
+            } else if let Ok(name) = HeaderName::from_bytes(word) {
+                self.nominated.push(name);
+            }
+        }
     }
 
-    fn fields(&self, head: &Bytes) -> Option<HeaderMap> {
-        let mut map = HeaderMap::with_capacity(self.count + ADDED);
-        for &(name, value) in &self.fields[..self.count] {
-            let name = HeaderName::from_bytes(head.get(usize::from(name.0)..usize::from(name.1))?);
-            let value = HeaderValue::from_maybe_shared(at(head, value));
-            map.append(name.ok()?, value.ok()?);
+    fn keeps(&self, version: Version) -> bool {
+        !self.close && (version == Version::HTTP_11 || self.keep_alive)
+    }
+
+    fn length(&self) -> Result<u64, Broken> {
+        self.length.flatten().ok_or(LENGTH)
+    }
+
+    /// Takes the fields out that the connection keeps to itself.
+    fn drop_nominated(&self, headers: &mut HeaderMap) {
+        for name in self.nominated.iter().filter(|name| may_be_nominated(name)) {
+            headers.remove(name);
         }
-        Some(map)
     }
 }
 
@@ -205,11 +269,11 @@ pub(super) fn copied(fields: &[Header<'_>]) -> Option<HeaderMap> {
     Some(map)
 }
 
-/// Writes the head of a request to an upstream. `host` stands in place of the one it came with.
+/// Writes the head of a request to an upstream.
 pub(super) fn write_request(
     out: &mut Vec<u8>,
     parts: &request::Parts,
-    host: Option<&HeaderValue>,
+    Terms { host, added, may_replace }: Terms<'_>,
     body: Coded,
 ) {
     out.reserve(1024);
@@ -228,8 +292,12 @@ pub(super) fn write_request(
             CONTENT_LENGTH if matches!(body, Coded::Chunks(_)) => continue,
             CONTENT_LENGTH => has_length = true,
             TE => out.extend_from_slice(b"connection: te\r\n"),
+            _ if may_replace && added.iter().any(|(other, _)| other == name) => continue,
             _ => {}
         }
+        field(out, name, value);
+    }
+    for (name, value) in added {
         field(out, name, value);
     }
     match body {

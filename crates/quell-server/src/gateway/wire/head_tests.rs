@@ -97,22 +97,24 @@ fn parts_of(fields: &[(&str, &str)]) -> request::Parts {
 fn written(fields: &[(&str, &str)], host: Option<&str>, body: Coded) -> String {
     let mut out = Vec::new();
     let host = host.map(|host| host.parse().unwrap());
-    write_request(&mut out, &parts_of(fields), host.as_ref(), body);
+    let added = [(HeaderName::from_static("via"), HeaderValue::from_static("us"))];
+    let terms = Terms { host: host.as_ref(), added: &added, may_replace: true };
+    write_request(&mut out, &parts_of(fields), terms, body);
     String::from_utf8(out).unwrap()
 }
 
 #[test]
 fn a_request_is_framed_by_what_is_known_of_its_body() {
-    let plain = written(&[("host", "a")], None, Coded::Over);
-    assert_eq!(plain, "PUT /x?y HTTP/1.1\r\nhost: a\r\n\r\n");
+    let plain = written(&[("host", "a"), ("via", "them")], None, Coded::Over);
+    assert_eq!(plain, "PUT /x?y HTTP/1.1\r\nhost: a\r\nvia: us\r\n\r\n");
     let own = written(&[("host", "a"), ("content-length", "3")], Some("b:1"), Coded::Length(3));
-    assert_eq!(own, "PUT /x?y HTTP/1.1\r\nhost: b:1\r\ncontent-length: 3\r\n\r\n");
+    assert_eq!(own, "PUT /x?y HTTP/1.1\r\nhost: b:1\r\ncontent-length: 3\r\nvia: us\r\n\r\n");
     let whole = written(&[("host", "a")], None, Coded::Length(3));
     assert!(whole.ends_with("\r\ncontent-length: 3\r\n\r\n"), "{whole}");
     let chunked = written(&[("content-length", "3"), ("te", "trailers")], None, Coded::CHUNKED);
     assert_eq!(
         chunked,
-        "PUT /x?y HTTP/1.1\r\nconnection: te\r\nte: trailers\r\ntransfer-encoding: chunked\r\n\r\n"
+        "PUT /x?y HTTP/1.1\r\nconnection: te\r\nte: trailers\r\nvia: us\r\ntransfer-encoding: chunked\r\n\r\n"
     );
 }
 

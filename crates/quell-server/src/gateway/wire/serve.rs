@@ -24,13 +24,18 @@ pub(in crate::gateway) enum Ended {
 }
 
 /// Answers requests until the caller leaves, is told to, or has nothing more to say.
-pub(in crate::gateway) async fn serve<H>(talk: &Talk, date: &Date, handle: H) -> Ended
-where
-    H: AsyncFn(Request<Upload>) -> Response<Body>,
-{
+pub(in crate::gateway) async fn serve<F: Future<Output = Response<Body>>>(
+    talk: &Talk,
+    date: &Date,
+    handle: impl Fn(Request<Upload>) -> F,
+) -> Ended {
     while let Some(Next { request, keep }) = poll_fn(|cx| poll_head(talk, cx)).await {
         let asked = (request.method().clone(), request.version());
-        let Some(response) = answer(talk, handle(request)).await else { return Ended::Closed };
+        let response = {
+            let mut handling = pin!(handle(request)); // where it is made: it is large
+            poll_fn(|cx| poll_answer(talk, handling.as_mut(), cx)).await
+        };
+        let Some(response) = response else { return Ended::Closed };
         let status = response.status();
         let mut reply = Reply::begin(talk, response, asked, keep, date);
         if !poll_fn(|cx| reply.poll(talk, cx)).await {
@@ -97,28 +102,25 @@ fn poll_head(talk: &Talk, cx: &mut Context<'_>) -> Poll<Option<Next>> {
 }
 
 /// The reply to a request, unless its caller leaves before there is one.
-async fn answer(
+fn poll_answer(
     talk: &Talk,
-    handling: impl Future<Output = Response<Body>>,
-) -> Option<Response<Body>> {
-    let mut handling = pin!(handling);
-    poll_fn(|cx| {
-        if let Poll::Ready(response) = handling.as_mut().poll(cx) {
-            return Poll::Ready(Some(response));
-        }
-        let mut inner = talk.0.borrow_mut();
-        if inner.watch.told(cx) == Told::Close {
-            return Poll::Ready(None);
-        }
-        // What is to be said before the reply.
-        if !inner.out.is_empty()
-            && let Poll::Ready(Err(_)) = inner.poll_write(cx)
-        {
-            return Poll::Ready(None);
-        }
-        inner.poll_left(cx).map(|()| None)
-    })
-    .await
+    handling: Pin<&mut impl Future<Output = Response<Body>>>,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Response<Body>>> {
+    if let Poll::Ready(response) = handling.poll(cx) {
+        return Poll::Ready(Some(response));
+    }
+    let mut inner = talk.0.borrow_mut();
+    if inner.watch.told(cx) == Told::Close {
+        return Poll::Ready(None);
+    }
+    // What is to be said before the reply.
+    if !inner.out.is_empty()
+        && let Poll::Ready(Err(_)) = inner.poll_write(cx)
+    {
+        return Poll::Ready(None);
+    }
+    inner.poll_left(cx).map(|()| None)
 }
 
 /// A reply on its way out.
