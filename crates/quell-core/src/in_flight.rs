@@ -26,6 +26,7 @@
 mod finder;
 mod interval;
 mod logs;
+mod room;
 
 use core::time::Duration;
 
@@ -172,10 +173,32 @@ impl InFlight {
         self.beneath.is_some()
     }
 
-    /// How many may be under way now.
+    /// How many may be under way, whatever the time: what is used, and a little more.
     #[inline]
     pub fn limit(&self) -> u32 {
         self.limit
+    }
+
+    /// How many may be under way now, if that many come at once: more than [`limit`](InFlight::limit) where it was quiet.
+    pub fn limit_at(&self, now: Time) -> u32 {
+        match self.kind {
+            Limit::Adaptive { ceiling } => self.finder.limit_at(now).min(ceiling),
+            _ => self.limit,
+        }
+    }
+
+    /// The same for one who finds the limit reached and would be sent beyond it.
+    #[cold]
+    pub fn stretch(&mut self, now: Time) -> u32 {
+        match self.kind {
+            Limit::Adaptive { ceiling } => self.finder.stretch(now).min(ceiling),
+            _ => self.limit,
+        }
+    }
+
+    /// The breaker has opened or closed: a burst is not to find out whether the service is well again.
+    pub fn tripped(&mut self, now: Time) {
+        self.finder.close_room(now);
     }
 
     /// What was learned of the upstream, once enough was served.

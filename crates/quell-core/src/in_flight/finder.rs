@@ -11,7 +11,8 @@
 //! until the first answer to a call that was sent after it: the quick ones come first.
 //!
 //! - *At rest* (not bound; not high, or not full): `b` follows slowly; the limit settles at 1.1 × the most that was used + 2, never
-//!   beyond where crowding was last seen. The queue in front absorbs bursts.
+//!   beyond where crowding was last seen. The queue in front absorbs bursts, and where it was quiet there is
+//!   [room](super::room) for them.
 //! - *Bound, not high*: grow by a tenth, then by twice as much each time, up to twofold; by 3 % near the last cut.
 //! - *High*: × exp((0.03 + se/2 − d)/2). Half of it, because a service that thrashes slows down with the square. Once cuts
 //!   have taken `used` down far enough to tell, latency either fell by at least half as much: it was our crowding. Or not: then
@@ -22,14 +23,17 @@
 //!   three times `b`: it did not stand still, it is another service, and no experiment is needed. Where somebody left,
 //!   what is under way goes back to what rest needs. A silence teaches nothing else.
 //!
-//! What it does in 119 worlds is measured by `quell sim arena`; each constant below was chosen there.
+//! What comes back is gathered in `finder/heard.rs`. What it does in 119 worlds is measured by `quell sim arena`; each constant below was chosen there.
+
+mod heard;
 
 use core::time::Duration;
 
 use super::{
-    LEAST, Load, UNKNOWN,
+    LEAST, UNKNOWN,
     interval::{Interval, Seen},
     logs::exp,
+    room::Room,
 };
 use crate::{Time, time::nanos};
 
@@ -46,8 +50,6 @@ const BOUND: f64 = 0.3;
 /// Between dips without need, in seconds.
 const SPACING: f64 = 15.0;
 const SECOND: f64 = 1e9;
-/// Nobody looks more often while nothing is answered, in nanoseconds.
-const SOONEST: u64 = 50_000_000;
 /// Fewer answers tell nothing.
 const FEWEST: u32 = 8;
 
@@ -109,6 +111,7 @@ pub(super) struct Finder {
     last: Time,
     took: u64,
     gone: u32,
+    room: Room,
 }
 
 impl Default for Finder {
@@ -146,6 +149,7 @@ impl Default for Finder {
             last: Time::ZERO,
             took: 0,
             gone: 0,
+            room: Room::default(),
         }
     }
 }
@@ -153,6 +157,23 @@ impl Default for Finder {
 impl Finder {
     pub(super) fn limit(&self) -> u32 {
         self.limit as u32
+    }
+
+    /// How many may be under way if that many come at once: see [`Room`].
+    pub(super) fn limit_at(&self, now: Time) -> u32 {
+        let open = self.trial.is_none() && self.room.is_open(now, self.last, self.w);
+        self.limit().max(if open { self.room.size() } else { 0 })
+    }
+
+    /// The same for one who is about to be sent beyond the limit.
+    pub(super) fn stretch(&mut self, now: Time) -> u32 {
+        self.room.ask(now, self.last);
+        self.limit_at(now)
+    }
+
+    /// Too much for the service, whoever found out.
+    pub(super) fn close_room(&mut self, now: Time) {
+        self.room.close(now);
     }
 
     /// What the upstream does at its best, how long callers wait, and the most that was written.
@@ -198,6 +219,7 @@ impl Finder {
         self.v += (var - self.v) * if self.intervals == 0 { 1.0 } else { weight };
         self.w = exp(u + self.v / 2.0);
         self.intervals = self.intervals.saturating_add(1);
+        self.room.used(used);
         self.begin(now);
         if self.intervals == 1 {
             if self.limit > LEAST {
@@ -218,6 +240,9 @@ impl Finder {
         let full = used > 0.8 * self.limit;
         if bound < BOUND && !(full && (high || !self.confirmed)) {
             return self.rests(&seen, high, exp(-0.02 * lasted.min(1.0)));
+        }
+        if !high {
+            self.limit = self.limit.max(used); // there was room
         }
         let bound_for = now.nanos_since(*self.bound_since.get_or_insert(now)) as f64 / SECOND;
         if self.trial.is_some_and(|trial| self.is_over(&trial, &seen, se))
@@ -288,7 +313,11 @@ impl Finder {
             let limit = self.trial.map_or(self.limit, |trial| trial.limit);
             self.trial = Some(Trial { limit, used: seen.used, u: seen.u, dip: false });
         }
-        (self.cut, self.step) = (self.limit.max(LEAST + 1.0), NEAR);
+        self.room.close(now);
+        // What stands at its least was not cut.
+        if self.limit > LEAST {
+            (self.cut, self.step) = (self.limit.max(LEAST + 1.0), NEAR);
+        }
         let d = seen.u - self.b;
         self.set(now, self.limit * exp((0.03 + 0.5 * se - d) / 2.0).max(0.4));
     }
@@ -310,133 +339,5 @@ impl Finder {
         (self.b, self.m) = (u, n);
         (self.trial, self.cut, self.step) = (None, MOST, FIRST);
         self.set(now, limit);
-    }
-
-    /// Nothing was answered for a while, and now something is.
-    fn silence_ends(&mut self, now: Time) {
-        if self.gone > 0 && self.confirmed {
-            self.limit = self.limit.min(self.rest());
-        }
-        (self.trial, self.bound_since, self.step) = (None, None, FIRST);
-        self.sent_after = now;
-        self.b_falls = now.plus(self.patience);
-        self.settle(now, 1.5);
-        if self.gone == 0 {
-            self.slow = Some(Interval::since(now));
-            self.looks_at = now.plus((3.0 * exp(self.b)) as u64);
-        }
-        self.begin(now);
-    }
-
-    /// True if the limit may have moved.
-    #[inline]
-    pub(super) fn answered(&mut self, now: Time, sent_at: Time, load: Load) -> bool {
-        if now < self.idle_until {
-            return false;
-        }
-        let took = now.nanos_since(sent_at);
-        if now.nanos_since(self.last) > self.quiet {
-            self.look_back(now);
-        }
-        (self.last, self.took, self.gone) = (now, took, 0);
-        if now < self.counts_at || sent_at < self.sent_after {
-            self.ignore(now, sent_at, load);
-            return true;
-        }
-        let queued = core::mem::take(&mut self.pressed) || load.queued;
-        self.open.add(took, Load { queued, ..load });
-        if self.open.answers() >= self.enough {
-            self.idle_until = self.ends_at;
-        }
-        now >= self.ends_at && self.look(now)
-    }
-
-    /// An answer that does not count yet.
-    #[cold]
-    fn ignore(&mut self, now: Time, sent_at: Time, load: Load) {
-        if sent_at >= self.sent_after {
-            self.forget_slow();
-        } else if let Some(slow) = &mut self.slow {
-            slow.add(now.nanos_since(sent_at), load);
-        }
-        self.wake(now);
-        if now >= self.skip && sent_at >= self.changed {
-            self.counts_at = now;
-        }
-        self.begin(now);
-    }
-
-    fn forget_slow(&mut self) {
-        (self.slow, self.looks_at) = (None, Time::MAX);
-    }
-
-    /// When to [look again](Finder::wake) although nothing is answered.
-    pub(super) fn looks_at(&self) -> Time {
-        self.looks_at
-    }
-
-    /// All that was sent before a silence took as long, and nothing that was sent since is back in time: nothing has stood
-    /// still, the service has become another one.
-    pub(super) fn wake(&mut self, now: Time) {
-        if now < self.looks_at {
-            return;
-        }
-        let Some(slow) = self.slow else { return };
-        if slow.answers() < FEWEST {
-            self.looks_at = now.plus(SOONEST);
-            return;
-        }
-        self.forget_slow();
-        let Seen { n, u, var, .. } = slow.seen();
-        let d = u - self.b;
-        if d > 0.5 && var.sqrt() < 0.1 * d {
-            self.w = exp(u);
-            self.peak *= exp(d);
-            self.moved(now, u, n, self.limit * exp(d));
-        }
-    }
-
-    #[cold]
-    fn look(&mut self, now: Time) -> bool {
-        let (n, elapsed) = (self.open.answers(), self.open.lasted(now) as f64);
-        if self.intervals == 0 && self.limit > LEAST {
-            let twice = |Seen { u, var, .. }: Seen| 2.0 * exp(u + var / 2.0);
-            if elapsed < 0.5 * SECOND || elapsed < twice(self.open.seen()) {
-                return false;
-            }
-        }
-        let over = n >= self.enough || elapsed >= 2.0 * SECOND && n >= FEWEST;
-        if over {
-            self.close(now);
-            let usual = exp(self.b + 2.5 * self.v.sqrt());
-            self.quiet = usual.max(40.0 * SECOND / self.rate).max(0.25 * SECOND) as u64;
-            self.enough = (self.v / 0.01).clamp(10.0, 200.0) as u32;
-        }
-        over
-    }
-
-    /// Nothing was answered for a while.
-    #[cold]
-    fn look_back(&mut self, now: Time) {
-        if self.last == Time::ZERO {
-            self.sent_after = now; // before that the service was not full yet
-        } else if self.intervals > 1 && now.nanos_since(self.last) > self.took / 2 * 3 {
-            self.silence_ends(now);
-        }
-    }
-
-    pub(super) fn press(&mut self) {
-        self.pressed = true;
-    }
-
-    pub(super) fn left(&mut self, now: Time, sent_at: Time, load: Load) {
-        self.gone = self.gone.saturating_add(1);
-        self.forget_slow();
-        if self.intervals < 2 && self.gone >= 4 {
-            self.limit = LEAST;
-        }
-        if now >= self.counts_at.max(self.idle_until) && sent_at >= self.sent_after {
-            self.open.add_left(now.nanos_since(sent_at), load);
-        }
     }
 }

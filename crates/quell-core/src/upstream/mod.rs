@@ -206,7 +206,7 @@ impl Upstream {
             Release::Done | Release::Unsent => self.endpoints.done(permit.endpoint),
             Release::Ghost => {
                 if self.in_flight.left(now, permit.pass.sent_at(), self.load()) {
-                    self.note_limit();
+                    self.note_limit(now);
                 }
                 self.endpoints.ghost_in(permit.endpoint, permit.number, permit.pool);
             }
@@ -398,7 +398,7 @@ impl Upstream {
     #[inline]
     fn served(&mut self, now: Time, permit: &Permit) {
         if self.in_flight.served(now, permit.pass.sent_at(), self.load()) {
-            self.note_limit();
+            self.note_limit(now);
         }
         if self.in_flight.is_late(now, permit.since) {
             self.gave_up(now, permit.since); // a late answer that was still taken teaches the same
@@ -420,7 +420,8 @@ impl Upstream {
             return Some(place);
         }
         let limit = self.in_flight.limit();
-        (self.endpoints.taken(limit) < limit || self.overlook_limit()).then_some(Place::Free)
+        let free = self.endpoints.taken(limit) < limit || self.stretches(now);
+        (free || self.overlook_limit()).then_some(Place::Free)
     }
 
     /// The breaker alone decides while it is not closed; its probe takes a ghost's place.
@@ -469,6 +470,8 @@ enum Place {
     Ghost(u16),
 }
 
+#[cfg(test)]
+mod burst_tests;
 #[cfg(test)]
 mod property_tests;
 #[cfg(test)]

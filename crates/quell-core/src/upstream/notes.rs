@@ -21,6 +21,7 @@ impl Upstream {
 
     #[cold]
     pub(super) fn note_breaker(&mut self, now: Time, state: State) {
+        self.in_flight.tripped(now);
         self.events.push(match state {
             State::Closed => Event::BreakerClosed,
             _ => Event::BreakerOpened { until: self.breaker.next_change().unwrap_or(now) },
@@ -57,8 +58,8 @@ impl Upstream {
     }
 
     #[cold]
-    pub(super) fn note_limit(&mut self) {
-        let (from, to) = (self.told_limit, self.in_flight.limit());
+    pub(super) fn note_limit(&mut self, now: Time) {
+        let (from, to) = (self.told_limit, self.in_flight.limit_at(now));
         if from.abs_diff(to) > from / 10 {
             self.told_limit = to;
             self.events.push(Event::LimitMoved { from, to });

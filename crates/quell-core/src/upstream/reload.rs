@@ -68,7 +68,7 @@ impl Upstream {
         let changes = self.purse.adopt(purse, now);
         self.note_budget(changes);
         self.in_flight.adopt(&in_flight);
-        self.note_limit();
+        self.note_limit(now);
         self.endpoints.adopt(endpoints, now);
         self.set_modes(modes);
         self.queue.adopt(&queue);

@@ -21,7 +21,7 @@ impl Upstream {
             });
         Snapshot {
             in_flight: self.endpoints.under_way(),
-            limit: self.in_flight.limit(),
+            limit: self.in_flight.limit_at(now),
             ghosts: self.endpoints.ghosts(),
             pools: self.endpoints.pools().map_or([None; pools::MOST], Pools::snapshot),
             queued: self.queue.len(),
@@ -49,5 +49,15 @@ impl Upstream {
     /// The median time to a success, once known.
     pub fn p50(&self) -> Option<Duration> {
         self.latency.p50()
+    }
+}
+
+impl Snapshot {
+    /// The live margin, once the pace is known: `1 − multiplier × utilisation`, with the load multiplier when all fails and
+    /// utilisation = rate × p50 ÷ limit, at most 1. The rate is the best of late, and the limit today's: more than all of
+    /// it is never in use.
+    pub fn margin(&self, p50: Duration, multiplier: f64) -> Option<f64> {
+        let utilisation = self.known?.rate * p50.as_secs_f64() / f64::from(self.limit);
+        Some(1.0 - multiplier * utilisation.min(1.0))
     }
 }

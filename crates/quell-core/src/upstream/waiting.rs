@@ -42,12 +42,19 @@ impl Upstream {
         }
     }
 
+    /// Whether a burst may go beyond the limit for now.
+    #[cold]
+    pub(super) fn stretches(&mut self, now: Time) -> bool {
+        let limit = self.in_flight.stretch(now);
+        self.endpoints.taken(limit) < limit
+    }
+
     /// Refuses whoever can wait no longer, then hands free slots to those whose turn it is.
     #[cold]
     pub(super) fn grant(&mut self, now: Time, wake: &mut Vec<Wake>) {
         self.end_levers(now);
         if self.in_flight.look(now) {
-            self.note_limit();
+            self.note_limit(now);
         }
         while let Some(ticket) = self.shed.pop() {
             wake.push(Wake { ticket, result: Err(self.refuse(now, Reason::Shed)) });
