@@ -153,16 +153,12 @@ fn shown<'a>(plan: &'a Plan, backend: &'a Backend) -> Shown<'a> {
     }
 }
 
-/// The live margin of an upstream, once its pace is known: `1 − multiplier × utilisation`, with the largest multiplier of
-/// its routes when every attempt fails, and utilisation = rate × p50 ÷ limit.
+/// The live margin of an upstream, once its pace is known, with the largest multiplier of its routes when every attempt fails.
 pub(super) fn margin(plan: &Plan, upstream: &Upstream) -> Option<f64> {
-    let state = upstream.snapshot();
-    let (known, p50) = (state.known?, upstream.p50()?);
     let spec = &plan.file.upstreams.get(upstream.name())?.spec;
     let of_it = plan.routes.iter().filter(|route| route.backend.upstream.name() == upstream.name());
     let multiplier = of_it.map(|route| worst(&route.policy, spec, &Given::default()).most_load);
-    let utilisation = known.rate * p50.as_secs_f64() / f64::from(state.limit);
-    Some(1.0 - multiplier.fold(1.0, f64::max) * utilisation)
+    upstream.snapshot().margin(upstream.p50()?, multiplier.fold(1.0, f64::max))
 }
 
 fn left(until: Time, now: Time) -> f64 {
