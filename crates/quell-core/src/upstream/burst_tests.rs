@@ -115,12 +115,12 @@ fn a_burst_into_a_service_that_stands_still_is_stopped_when_answers_are_overdue(
     let mut service = Parallel::new();
     service.quiet((1_000, 60));
     let mut sent = Vec::new();
-    for ms in 61_000..63_000 {
+    for ms in (61_000..63_000).step_by(4) {
         if let Admission::Go(permit) = service.upstream.admit(at(ms), &Ask::first(at(ms))) {
             sent.push(permit);
         }
     }
-    assert!((300..=310).contains(&sent.len()) || sent.len() == 256, "{}", sent.len());
+    assert!((75..=85).contains(&sent.len()), "{}", sent.len());
     // Callers leave, and there is no room for a while, whatever comes back first.
     for permit in sent {
         service.upstream.release(at(63_000), permit, Release::Ghost, &mut Vec::new());
