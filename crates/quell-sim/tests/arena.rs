@@ -100,7 +100,8 @@ fn capacity_after_the_trouble_is_what_the_service_then_can_do() {
     assert_eq!(world("fifo/halved").capacity_after, 180.0);
 }
 
-/// By the median of three seeds, on which it was not tuned. What it comes to is 111 and on the arena's page.
+/// By the median of three seeds. What it comes to is 111 and on the arena's page, with what it comes to on seeds that nobody had
+/// looked at.
 #[test]
 fn the_limit_that_ships_wins_nine_of_ten_worlds_and_is_stuck_in_none() {
     let worlds = worlds::all();
