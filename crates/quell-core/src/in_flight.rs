@@ -43,6 +43,10 @@ use crate::{
 const LEAST: f64 = 4.0;
 /// No ceiling is lower.
 const LEAST_CEILING: u32 = 8;
+/// Those who leave within this time leave together.
+const TOGETHER: Duration = Duration::from_millis(50);
+/// So many service times an answer may take in health.
+const USUAL: u32 = 3;
 /// The least patience that is believed, and the least while nothing is known of the service.
 const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 const UNKNOWN_PATIENCE: Duration = Duration::from_millis(250);
@@ -94,6 +98,8 @@ pub struct InFlight {
     left: Patience,
     /// `T`, as of the last decision.
     patience: Duration,
+    /// When somebody last left while others were answered.
+    left_at: Time,
     /// The same, as every answer is compared with it.
     patience_nanos: u64,
     pace: Pace,
@@ -120,6 +126,7 @@ impl InFlight {
             per_try,
             left: Patience::default(),
             patience: per_try,
+            left_at: Time::ZERO,
             patience_nanos: nanos(per_try),
             pace: Pace::default(),
             finder: Finder::default(),
@@ -262,9 +269,19 @@ impl InFlight {
         }
     }
 
-    /// A caller left at this age without an answer, or took one at this age that was later than expected.
+    /// A caller who came then left without an answer, or took one that was later than expected. While others are answered,
+    /// who leaves within a few service times has not waited in vain, and those who leave together are one: a load generator
+    /// ended, a client was restarted, a health check hung up.
     #[cold]
-    pub fn learn_patience(&mut self, age: Duration) {
+    pub fn learn_patience(&mut self, now: Time, since: Time) {
+        let age = now.since(since);
+        if self.pace.has_served_after(since) {
+            let is_usual = self.pace.known().is_some_and(|known| age < known.base * USUAL);
+            if is_usual || now.since(self.left_at) < TOGETHER {
+                return;
+            }
+            self.left_at = now;
+        }
         self.left.learn(age);
         self.decide();
     }
@@ -275,7 +292,7 @@ impl InFlight {
         let least = self
             .pace
             .known()
-            .map_or(UNKNOWN_PATIENCE, |known| (known.base * 3).max(LEAST_PATIENCE));
+            .map_or(UNKNOWN_PATIENCE, |known| (known.base * USUAL).max(LEAST_PATIENCE));
         self.patience = waits.max(least);
         self.patience_nanos = nanos(self.patience);
         if let (Some(Known { rate, .. }), false) = (self.pace.known(), self.is_held()) {

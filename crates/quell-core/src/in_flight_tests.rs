@@ -53,7 +53,8 @@ fn flow(
 
 fn leave(limit: &mut InFlight, times: u32, age: u64) {
     for _ in 0..times {
-        limit.learn_patience(Duration::from_millis(age));
+        // Long after all that was served.
+        limit.learn_patience(at(10_000_000 + age), at(10_000_000));
     }
 }
 
@@ -220,13 +221,35 @@ fn a_reload_keeps_what_was_learned_and_the_new_bounds_apply_at_once() {
     assert_eq!(reload(Limit::Adaptive { ceiling: 4096 }, PER_TRY), (found, patience));
 }
 
+/// P10: whoever is gone before others would have been answered was not waiting for long, unless nobody is answered.
+#[test]
+fn callers_who_leave_within_a_few_service_times_teach_nothing_while_others_are_answered() {
+    let mut limit = adaptive();
+    serve(&mut limit, (1_000, 5_000), 100, 100);
+    let base = limit.known().unwrap().base;
+    let leave = |limit: &mut InFlight, came: Time, age: Duration| {
+        for _ in 0..200 {
+            limit.learn_patience(came + age, came);
+        }
+        limit.patience()
+    };
+    let before = at(4_900);
+    assert_eq!(leave(&mut limit, before, base * 2), PER_TRY, "others were answered since");
+    assert_eq!(leave(&mut limit, before, base * 4), PER_TRY, "two hundred at once are one");
+    let load = Load { under_way: 10, queued: false };
+    for second in 0..20 {
+        limit.served(at(6_000 + second * 1_000), at(5_900 + second * 1_000), load);
+        limit.learn_patience(at(6_001 + second * 1_000), at(5_601 + second * 1_000));
+    }
+    assert_eq!(limit.patience(), base * 4, "twenty in a row are many");
+    assert_eq!(leave(&mut limit, at(30_000), base * 2), base * 3, "nobody was answered since");
+}
+
 /// An answer that comes later than anybody was believed to wait, and not one at that very age, is late.
 #[test]
 fn an_answer_is_late_when_it_is_older_than_patience() {
     let mut limit = adaptive();
-    for _ in 0..20 {
-        limit.learn_patience(Duration::from_millis(400));
-    }
+    leave(&mut limit, 20, 400);
     assert_eq!(limit.patience(), Duration::from_millis(400));
     let is_late = |age: u64| limit.is_late(at(10_000 + age), at(10_000));
     assert_eq!([399, 400, 401, 5_000].map(is_late), [false, false, true, true]);

@@ -82,6 +82,11 @@ impl Pace {
         self.known
     }
 
+    /// Whether anything was served after this instant.
+    pub fn has_served_after(&self, since: Time) -> bool {
+        self.last > since && self.last < Time::MAX
+    }
+
     /// The upstream did its work: `took` passed until its response head. True if that moved the estimates.
     #[inline]
     pub fn served(&mut self, now: Time, took: Duration) -> bool {

@@ -5,10 +5,11 @@
 //! for nobody: that is what a storm is.
 //!
 //! **How.** Bounded by count and by wait. In calm, first come, first served. Once it has been non-empty for
-//! 100 ms there is *pressure*: the more important goes first, and among equals the newest, as its caller will wait
-//! longest ([`Order`] can say otherwise). A full queue under pressure makes room for the more important by
-//! shedding the least important. Whoever cannot be served in time any more (each entry knows its last useful
-//! instant) is refused before its turn.
+//! 100 ms there is *pressure*: the more important goes first, and a full queue makes room for it by shedding the least
+//! important. Once somebody has waited for 100 ms it is, among equals, the newest, as its caller will wait longest
+//! ([`Order`] can say otherwise); as long as nobody has, everybody's turn comes soon, and the newest first would only
+//! starve the others. Whoever cannot be served in time any more (each entry knows its last useful instant) is refused
+//! before its turn.
 //!
 //! ```
 //! use core::time::Duration;
@@ -29,7 +30,7 @@ use std::collections::VecDeque;
 
 use crate::{Reason, Time};
 
-/// Non-empty for this long is pressure.
+/// Non-empty for this long is pressure, and who waits for this long waits long.
 const PRESSURE: Duration = Duration::from_millis(100);
 
 /// A place in the queue.
@@ -43,7 +44,7 @@ pub enum Order {
     Fifo,
     /// Always the newest.
     Lifo,
-    /// The oldest in calm, the newest under pressure.
+    /// The oldest, and the newest once somebody has waited long.
     #[default]
     AdaptiveLifo,
 }
@@ -95,17 +96,34 @@ pub enum Pushed<T> {
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Queue<T> {
-    entries: VecDeque<(Ticket, Entry<T>)>,
+    /// Oldest first.
+    entries: VecDeque<Place<T>>,
     most: usize,
     order: Order,
     next: u64,
     waiting_since: Time,
+    /// No entry's time passes before this.
+    soonest: Time,
+}
+
+#[derive(Debug)]
+struct Place<T> {
+    ticket: Ticket,
+    since: Time,
+    entry: Entry<T>,
+}
+
+impl<T> Place<T> {
+    fn served(self) -> (Ticket, T) {
+        (self.ticket, self.entry.item)
+    }
 }
 
 impl<T> Queue<T> {
     /// An empty queue of at most `most`.
     pub fn new(most: usize, order: Order) -> Self {
-        Self { entries: VecDeque::new(), most, order, next: 0, waiting_since: Time::ZERO }
+        let (waiting_since, soonest) = (Time::ZERO, Time::MAX);
+        Self { entries: VecDeque::new(), most, order, next: 0, waiting_since, soonest }
     }
 
     /// Takes on the size and order of one just made. Whoever waits goes on waiting: a queue that is longer than it may be
@@ -130,13 +148,18 @@ impl<T> Queue<T> {
         !self.is_empty() && now >= self.waiting_since + PRESSURE
     }
 
+    /// Whether somebody has waited long.
+    fn is_slow(&self, now: Time) -> bool {
+        self.entries.front().is_some_and(|oldest| now >= oldest.since + PRESSURE)
+    }
+
     /// Takes a place, if there is one, or if somebody less important can go under pressure.
     pub fn push(&mut self, now: Time, entry: Entry<T>) -> Pushed<T> {
         let shed = if self.entries.len() < self.most {
             None
         } else {
             match self.less_important(now, entry.rank).and_then(|i| self.entries.remove(i)) {
-                Some((ticket, entry)) => Some((ticket, entry.item)),
+                Some(shed) => Some(shed.served()),
                 None => return Pushed::Full,
             }
         };
@@ -145,7 +168,8 @@ impl<T> Queue<T> {
         }
         self.next += 1;
         let ticket = Ticket(self.next);
-        self.entries.push_back((ticket, entry));
+        self.soonest = self.soonest.min(entry.until());
+        self.entries.push_back(Place { ticket, since: now, entry });
         match shed {
             None => Pushed::In(ticket),
             Some(shed) => Pushed::Instead { ticket, shed },
@@ -154,57 +178,68 @@ impl<T> Queue<T> {
 
     /// Gives up a place. `None` if it was already served or refused.
     pub fn leave(&mut self, ticket: Ticket) -> Option<T> {
-        let place = self.entries.binary_search_by_key(&ticket, |(ticket, _)| *ticket).ok()?;
-        self.entries.remove(place).map(|(_, entry)| entry.item)
+        let place = self.entries.binary_search_by_key(&ticket, |place| place.ticket).ok()?;
+        self.entries.remove(place).map(|place| place.entry.item)
     }
 
     /// Whose turn it is. Ask [`Queue::expired`] first: the useless are not to be served.
     pub fn pop(&mut self, now: Time) -> Option<(Ticket, T)> {
-        let pressed = self.is_pressed(now);
         let newest = match self.order {
             Order::Fifo => false,
             Order::Lifo => true,
-            Order::AdaptiveLifo => pressed,
+            Order::AdaptiveLifo => self.is_slow(now),
         };
-        let ranks = self.entries.iter().map(|(_, entry)| entry.rank);
-        let place = match ranks.clone().max()? {
-            _ if !pressed && newest => self.entries.len() - 1,
-            _ if !pressed => 0,
-            best if newest => ranks.clone().rposition(|rank| rank == best)?,
-            best => ranks.clone().position(|rank| rank == best)?,
+        let place = match (self.best_under_pressure(now), newest) {
+            (None, false) => 0,
+            (None, true) => self.entries.len().checked_sub(1)?,
+            (Some(best), false) => self.entries.iter().position(|p| p.entry.rank == best)?,
+            (Some(best), true) => self.entries.iter().rposition(|p| p.entry.rank == best)?,
         };
-        self.entries.remove(place).map(|(ticket, entry)| (ticket, entry.item))
+        self.entries.remove(place).map(Place::served)
+    }
+
+    /// The highest rank, where ranks count.
+    fn best_under_pressure(&self, now: Time) -> Option<u8> {
+        let ranks = self.entries.iter().map(|place| place.entry.rank);
+        self.is_pressed(now).then(|| ranks.max()).flatten()
     }
 
     /// The newest, for a probe that needs a caller who will wait for its answer.
     pub fn pop_newest(&mut self) -> Option<(Ticket, T)> {
-        self.entries.pop_back().map(|(ticket, entry)| (ticket, entry.item))
+        self.entries.pop_back().map(Place::served)
     }
 
     /// Takes out the oldest of whom this is true; call until `None`.
     pub fn take_if(&mut self, mut of: impl FnMut(&T) -> bool) -> Option<(Ticket, T)> {
-        let place = self.entries.iter().position(|(_, entry)| of(&entry.item))?;
-        self.entries.remove(place).map(|(ticket, entry)| (ticket, entry.item))
+        let place = self.entries.iter().position(|place| of(&place.entry.item))?;
+        self.entries.remove(place).map(Place::served)
     }
 
     /// One entry whose time has passed, with the reason; call until `None`.
     pub fn expired(&mut self, now: Time) -> Option<(Ticket, T, Reason)> {
-        let place = self.entries.iter().position(|(_, entry)| entry.until() <= now)?;
-        let (ticket, entry) = self.entries.remove(place)?;
+        if now < self.soonest {
+            return None;
+        }
+        let Some(place) = self.entries.iter().position(|place| place.entry.until() <= now) else {
+            self.soonest =
+                self.entries.iter().map(|place| place.entry.until()).min().unwrap_or(Time::MAX);
+            return None;
+        };
+        let Place { ticket, entry, .. } = self.entries.remove(place)?;
         let reason = entry.reason();
         Some((ticket, entry.item, reason))
     }
 
     /// The oldest of the least important, if under pressure there is anybody below this rank.
     fn less_important(&self, now: Time, rank: u8) -> Option<usize> {
-        let ranks = self.entries.iter().map(|(_, entry)| entry.rank);
+        let ranks = self.entries.iter().map(|place| place.entry.rank);
         let least = ranks.clone().min().filter(|&least| least < rank && self.is_pressed(now))?;
         ranks.clone().position(|rank| rank == least)
     }
 
-    /// When the next entry's time will have passed.
+    /// When to ask [`Queue::expired`] again: no later than the next entry's time passes, and seldom earlier.
     pub fn next_expiry(&self) -> Option<Time> {
-        self.entries.iter().map(|(_, entry)| entry.until()).min()
+        (!self.is_empty()).then_some(self.soonest)
     }
 }
 
@@ -259,6 +294,33 @@ mod tests {
             push(&mut queue, at(0), Entry { rank: 5, ..entry(2) });
             assert_eq!(items(&mut queue, now), expected);
         }
+    }
+
+    #[test]
+    fn where_everybodys_turn_comes_soon_the_oldest_goes_first_however_long_it_has_been_so() {
+        let mut queue = queue(8);
+        push(&mut queue, at(0), entry(0));
+        for ms in 1..=1_000 {
+            push(&mut queue, at(ms), entry(ms as u32));
+            assert_eq!(queue.pop(at(ms)).map(|(_, item)| item), Some(ms as u32 - 1));
+        }
+        assert!(queue.is_pressed(at(1_000)));
+        push(&mut queue, at(1_001), Entry { rank: 5, ..entry(7) });
+        assert_eq!(queue.pop(at(1_002)).map(|(_, item)| item), Some(7), "ranks count all the same");
+    }
+
+    #[test]
+    fn whoever_leaves_takes_its_time_along_and_nobody_is_forgotten() {
+        let mut queue = queue(8);
+        let first = push(&mut queue, at(0), Entry { wait_until: at(10), ..entry(1) });
+        push(&mut queue, at(0), Entry { wait_until: at(20), ..entry(2) });
+        queue.leave(first).unwrap();
+        assert!(queue.expired(at(10)).is_none());
+        assert_eq!(queue.next_expiry(), Some(at(20)));
+        assert_eq!(queue.expired(at(20)).map(|(_, item, _)| item), Some(2));
+        assert!(queue.expired(at(20)).is_none() && queue.next_expiry().is_none());
+        push(&mut queue, at(30), Entry { wait_until: at(40), ..entry(3) });
+        assert_eq!(queue.next_expiry(), Some(at(40)));
     }
 
     #[test]

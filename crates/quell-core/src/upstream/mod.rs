@@ -227,7 +227,7 @@ impl Upstream {
 
     /// A caller who came at `since` left before the response head, wherever its call stood: once per call.
     pub fn gave_up(&mut self, now: Time, since: Time) {
-        self.in_flight.learn_patience(now.since(since));
+        self.in_flight.learn_patience(now, since);
     }
 
     /// Does what is due and answers when to call again: needed only while somebody queues.
