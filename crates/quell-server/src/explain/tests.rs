@@ -121,6 +121,21 @@ fn a_request_that_no_route_takes_is_told_so_and_so_is_a_choice_that_is_missing()
     assert_eq!(found.route, "stock");
 }
 
+#[test]
+fn a_path_that_walks_is_told_to_be_refused_as_the_gateway_refuses_it() {
+    for path in ["/pay/../stock", "/pay/%2e%2E/x", "/pay/."] {
+        let refused = told(&format!("--path {path} --status 503")).unwrap_err().to_string();
+        let says = "is answered with a 400 target: the path has . or .. in it";
+        assert!(refused.starts_with(&format!("GET {path} {says}")), "{refused}");
+    }
+    assert_eq!(explain("--path /%70ay//7?next=/../x --status 503").route, "paid");
+    let one = "version = 1\nupstream.x.endpoints = [\"http://10.0.0.5:9000\"]";
+    let one = Config::parse("quell.toml", one, &[]).unwrap();
+    let words = "explain --config quell.toml --path /a/../b --status 503".split(' ');
+    let report = Line::try_parse_from(words).unwrap().args.report(&one).unwrap();
+    assert_eq!(report.route, "default", "nothing is chosen by its path");
+}
+
 /// G11.
 #[test]
 fn what_all_processes_allow_together_is_said() {

@@ -1,11 +1,11 @@
 //! Which: the route that a request takes, as the gateway finds it.
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use quell::config::Config;
 
 use crate::gateway::plan::{self, Terms};
-use crate::gateway::route::{Matcher, Seen, as_read};
+use crate::gateway::route::{Matcher, Seen};
 
 /// Which request, or which route.
 #[derive(Debug, clap::Args)]
@@ -76,11 +76,12 @@ impl Which {
                 .position(|known| known == name)
                 .with_context(|| format!("no route is called {name}: {there_are}"))?,
             (None, Some(path)) => {
-                let path = &*as_read(path).unwrap_or_else(|| path.into());
+                let matchers: Vec<_> =
+                    routes.iter().map(|terms| Matcher::new(&terms.route.matches)).collect();
+                let (path, _) = path.split_once('?').unwrap_or((path, ""));
                 let (seen, host) = (Seen { method, path, headers }, self.host.as_deref());
-                routes
-                    .iter()
-                    .position(|terms| Matcher::new(&terms.route.matches).matches(host, &seen))
+                plan::choose(matchers.iter(), host, &seen)
+                    .map_err(|walks| anyhow!("{method} {path} is answered with a {walks}"))?
                     .with_context(|| {
                         format!("no_route: nothing takes {method} {path}: {there_are}")
                     })?

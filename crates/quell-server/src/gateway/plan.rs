@@ -4,6 +4,7 @@
 //! name, so that a reload in the middle of an outage forgets nothing. A plan is made whole or not at all.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +16,9 @@ use quell::upstream::Host;
 use quell::{Clock, Upstream};
 
 use super::backend::Backend;
+use super::gate::{Malformed, WALKS};
 use super::log::Log;
-use super::route::{Route, Seen, as_read, host_of};
+use super::route::{Matcher, Route, Seen, as_read, host_of};
 use super::route_limit::RouteLimit;
 use super::start::Error;
 use super::tenants::Tenants;
@@ -98,16 +100,8 @@ impl Plan {
     /// The place in [`Plan::routes`] of the first that takes such a request. `Err` is a path that routes cannot be chosen by.
     pub(super) fn find<B>(&self, request: &http::Request<B>) -> Result<Option<usize>, Walks> {
         let (uri, headers) = (request.uri(), request.headers());
-        let path = match as_read(uri.path()) {
-            Some(path) => path,
-            None if self.routes.iter().any(|route| route.matcher.is_by_path()) => {
-                return Err(Walks);
-            }
-            None => uri.path().into(),
-        };
-        let seen = Seen { method: request.method(), path: &path, headers };
-        let host = host_of(uri, headers);
-        Ok(self.routes.iter().position(|route| route.matcher.matches(host, &seen)))
+        let seen = Seen { method: request.method(), path: uri.path(), headers };
+        choose(self.routes.iter().map(|route| &route.matcher), host_of(uri, headers), &seen)
     }
 
     /// Whether a hop's word on deadlines, credit and who came before it counts.
@@ -138,7 +132,30 @@ impl Plan {
 
 /// A path with `.` or `..` in it, where routes are chosen by paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Walks;
+pub(crate) struct Walks;
+
+impl fmt::Display for Walks {
+    /// The reply that whoever asks so gets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Malformed { status, code, error } = WALKS;
+        write!(f, "{} {code}: {error}", status.as_u16())
+    }
+}
+
+/// The first that takes a request, its path being as it came.
+pub(crate) fn choose<'a>(
+    mut matchers: impl Iterator<Item = &'a Matcher> + Clone,
+    host: Option<&str>,
+    seen: &Seen<'_>,
+) -> Result<Option<usize>, Walks> {
+    let path = match as_read(seen.path) {
+        Some(path) => path,
+        None if matchers.clone().any(Matcher::is_by_path) => return Err(Walks),
+        None => seen.path.into(),
+    };
+    let seen = Seen { path: &path, ..*seen };
+    Ok(matchers.position(|matcher| matcher.matches(host, &seen)))
+}
 
 /// A route and how its calls behave.
 pub(crate) struct Terms {

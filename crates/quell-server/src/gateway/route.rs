@@ -140,7 +140,7 @@ impl Matcher {
         }
     }
 
-    pub(crate) fn matches(&self, host: Option<&str>, parts: &Seen<'_>) -> bool {
+    pub(super) fn matches(&self, host: Option<&str>, parts: &Seen<'_>) -> bool {
         self.path_matches(parts.path)
             && (self.methods.is_empty()
                 || self.methods.iter().any(|method| method == parts.method.as_str()))
@@ -162,7 +162,7 @@ impl Matcher {
     }
 
     /// Whether it tells paths apart.
-    pub(crate) fn is_by_path(&self) -> bool {
+    pub(super) fn is_by_path(&self) -> bool {
         !matches!(&self.path, PathMatch::Prefix(prefix) if prefix == "/")
     }
 }
@@ -208,7 +208,7 @@ fn read(path: &str) -> String {
 /// A path as most services will read it, for choosing a route by it: escapes undone, empty segments left out. What is sent
 /// on is the path as it came. `None` is one with `.` or `..` in it, written out or escaped: everybody reads that in their
 /// own way, so whoever chose by it could be walked around.
-pub(crate) fn as_read(path: &str) -> Option<Cow<'_, str>> {
+pub(super) fn as_read(path: &str) -> Option<Cow<'_, str>> {
     let is_plain =
         |window: &[u8]| !matches!(window, [b'/', b'/' | b'.'] | [b'%' | b'\\', _] | [_, b'\\']);
     if path.as_bytes().windows(2).all(is_plain) {
