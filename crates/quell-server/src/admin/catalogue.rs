@@ -37,8 +37,8 @@ const fn row(metric: Metric, kind: Kind, labels: &'static [&'static str]) -> Row
 pub(super) const ROWS: &[Row] = &[
     row(labels::REQUESTS, Counter, &["route", "upstream", "outcome"]),
     row(labels::ATTEMPTS, Counter, &["route", "upstream", "kind", "result"]),
-    row(labels::RETRIES_DENIED, Counter, &["reason"]),
-    row(labels::REFUSALS, Counter, &["reason"]),
+    row(labels::RETRIES_DENIED, Counter, &["route", "upstream", "reason"]),
+    row(labels::REFUSALS, Counter, &["route", "upstream", "reason"]),
     row(labels::RETRY_DELAY, Histogram, &["upstream", "source"]),
     row(labels::QUEUE_WAIT, Histogram, &["upstream"]),
     row(RETRIES_IN_FLIGHT, Gauge, &["upstream"]),
@@ -84,6 +84,8 @@ mod tests {
             "# Metrics\n\n\
              What `/metrics` of a gateway shows, in OpenMetrics, or in the classic text form if a scraper accepts no other or asks for \
              `?format=text`. Every label is a configured name or a word from a closed set; routes beyond the first 200 together are `other`, and upstreams and tenants beyond them are not shown. \
+             Requests that no route took are `none`. A series by route appears when it first counts; those by reason of route `none` are \
+             always there, so `sum by (reason)` of what has not happened yet is nought, not missing. \
              The words are in the [library's documentation](library.md).\n\n\
              | metric | kind | labels | |\n|---|---|---|---|\n",
         );

@@ -21,8 +21,9 @@ const NONE: &str = "none";
 pub(super) fn page(gateway: &Gateway, format: Format) -> String {
     let plan = gateway.plan.load();
     let mut page = Page::new(format);
-    routes(&mut page, gateway, &plan);
-    reasons(&mut page, gateway);
+    let sums = sums(gateway, &plan);
+    routes(&mut page, &sums);
+    reasons(&mut page, &sums);
     upstreams(&mut page, gateway, &plan);
     limits(&mut page, &plan);
     process(&mut page, gateway);
@@ -38,7 +39,12 @@ fn family(page: &mut Page, metric: Metric) -> Family<'_> {
 struct Sums {
     requests: [u64; Verdict::WORDS.len()],
     attempts: [[u64; CAME]; 3],
+    denied: [u64; REASONS],
+    refusals: [u64; REASONS],
 }
+
+/// The sums of each route and its upstream; those beyond the first so many together.
+type Routes<'a> = BTreeMap<(&'a str, &'a str), Sums>;
 
 impl Sums {
     fn add(&mut self, counters: &Counters) {
@@ -46,14 +52,15 @@ impl Sums {
             sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count.get());
         };
         add(&mut self.requests, &counters.requests);
+        add(&mut self.denied, &counters.denied);
+        add(&mut self.refusals, &counters.refusals);
         let kinds = [&counters.first, &counters.retries, &counters.hedges];
         self.attempts.iter_mut().zip(kinds).for_each(|(sums, counts)| add(sums, counts));
     }
 }
 
-/// By route and upstream; those beyond the first so many together. A series appears when it first counts.
-fn routes(page: &mut Page, gateway: &Gateway, plan: &Plan) {
-    let mut sums: BTreeMap<(&str, &str), Sums> = BTreeMap::new();
+fn sums<'a>(gateway: &Gateway, plan: &'a Plan) -> Routes<'a> {
+    let mut sums = Routes::new();
     for (place, route) in plan.routes.iter().enumerate() {
         let labels = match place {
             0..MOST_NAMES => (&*route.name, route.backend.upstream.name()),
@@ -64,9 +71,13 @@ fn routes(page: &mut Page, gateway: &Gateway, plan: &Plan) {
     }
     let unrouted = sums.entry((NONE, NONE)).or_default();
     gateway.cores.iter().for_each(|core| unrouted.add(&core.unrouted));
+    sums
+}
 
+/// A series appears when it first counts.
+fn routes(page: &mut Page, sums: &Routes<'_>) {
     let mut requests = family(page, labels::REQUESTS);
-    for ((route, upstream), sums) in &sums {
+    for ((route, upstream), sums) in sums {
         for (outcome, &count) in Verdict::WORDS.iter().zip(&sums.requests) {
             if count > 0 {
                 let labels = [("route", *route), ("upstream", *upstream), ("outcome", *outcome)];
@@ -75,7 +86,7 @@ fn routes(page: &mut Page, gateway: &Gateway, plan: &Plan) {
         }
     }
     let mut attempts = family(page, labels::ATTEMPTS);
-    for ((route, upstream), sums) in &sums {
+    for ((route, upstream), sums) in sums {
         for (kind, counts) in ["first", "retry", "hedge"].into_iter().zip(&sums.attempts) {
             for (result, &count) in Came::WORDS.iter().zip(counts) {
                 if count > 0 {
@@ -92,17 +103,23 @@ fn routes(page: &mut Page, gateway: &Gateway, plan: &Plan) {
     }
 }
 
-/// All reasons, always: a rate of what has not happened yet is nought, not missing.
-fn reasons(page: &mut Page, gateway: &Gateway) {
-    let mut show = |metric, count: fn(&Counters) -> &[Count; REASONS]| {
+/// A series appears when it first counts, but for those of no route, which are always there: a sum over routes of what
+/// has not happened yet is nought, not missing.
+fn reasons(page: &mut Page, sums: &Routes<'_>) {
+    let mut show = |metric, counts: fn(&Sums) -> &[u64; REASONS]| {
         let mut family = family(page, metric);
-        for (i, reason) in Reason::ALL.iter().enumerate() {
-            let sum = gateway.sum(|counters| &count(counters)[i]);
-            family.sample(&[("reason", reason.as_str())], sum as f64);
+        for (names @ (route, upstream), sums) in sums {
+            for (reason, &count) in Reason::ALL.iter().zip(counts(sums)) {
+                if count > 0 || *names == (NONE, NONE) {
+                    let labels =
+                        [("route", *route), ("upstream", *upstream), ("reason", reason.as_str())];
+                    family.sample(&labels, count as f64);
+                }
+            }
         }
     };
-    show(labels::RETRIES_DENIED, |counters| &counters.denied);
-    show(labels::REFUSALS, |counters| &counters.refusals);
+    show(labels::RETRIES_DENIED, |sums| &sums.denied);
+    show(labels::REFUSALS, |sums| &sums.refusals);
 }
 
 /// The levels that upstreams are at, and what observers were told of them.

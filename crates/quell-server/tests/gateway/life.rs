@@ -88,8 +88,8 @@ async fn metrics_are_open_metrics_with_every_name_promised() {
     assert!(reply.text().ends_with("# EOF\n"));
     for name in [
         "quell_requests_total{route=\"default\",upstream=\"default\",outcome=\"success\"} 1",
-        "quell_retries_denied_total{reason=\"budget_empty\"} 0",
-        "quell_refusals_total{reason=\"queue_full\"} 0",
+        "quell_retries_denied_total{route=\"none\",upstream=\"none\",reason=\"budget_empty\"} 0",
+        "quell_refusals_total{route=\"none\",upstream=\"none\",reason=\"queue_full\"} 0",
         "quell_retry_budget_tokens{upstream=\"default\"} 100",
         "quell_retry_budget_max_tokens{upstream=\"default\"} 100",
         "quell_breaker_state{upstream=\"default\",state=\"closed\"} 1",

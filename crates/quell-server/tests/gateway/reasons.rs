@@ -229,11 +229,11 @@ impl Row {
     /// How often it was counted.
     async fn count(&self, reason: Reason, stage: &Stage) -> f64 {
         let name = match self.counted {
-            Refused => format!("quell_refusals_total{{reason=\"{reason}\"}}"),
-            Denied => format!("quell_retries_denied_total{{reason=\"{reason}\"}}"),
+            Refused => "quell_refusals_total",
+            Denied => "quell_retries_denied_total",
             Came(outcome) => return stage.came(outcome).await,
         };
-        metric(&stage.gateway, &name).await
+        reasoned(&stage.gateway, name, reason).await
     }
 
     /// It is noted as what it was, once for each request.

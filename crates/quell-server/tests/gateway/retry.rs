@@ -37,7 +37,7 @@ async fn a_get_is_tried_twice_and_the_last_reply_is_passed_on() {
         .collect();
     assert_eq!(attempts, ["1", "2"]);
     assert_eq!(upstream.seen()[1].headers.get_all("quell-attempt").iter().count(), 1);
-    let denied = metric(&gateway, "quell_retries_denied_total{reason=\"attempts_spent\"}").await;
+    let denied = reasoned(&gateway, "quell_retries_denied_total", "attempts_spent").await;
     assert_eq!(denied, 1.0);
 }
 
@@ -253,7 +253,7 @@ async fn the_breaker_opens_and_refuses_with_retry_after_and_closes_again() {
     let after: u64 = refused.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=3).contains(&after), "{after}");
     assert!(refused.text().contains("\"code\":\"BREAKER_OPEN\""), "{}", refused.text());
-    let refusals = metric(&gateway, "quell_refusals_total{reason=\"breaker_open\"}").await;
+    let refusals = reasoned(&gateway, "quell_refusals_total", "breaker_open").await;
     assert!(refusals >= 1.0);
     broken.store(false, Ordering::SeqCst);
     let state = |word| format!("quell_breaker_state{{upstream=\"default\",state=\"{word}\"}}");

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use quell_server::gateway::{self, Config, Running};
 
+use crate::kit::scrape::Scrape;
 use crate::kit::*;
 
 /// A gateway of a file, on free ports.
@@ -84,7 +85,14 @@ rewrite = \"/v2\"
         let (status, text) = ask(method, host, target, false).await;
         assert!(status == 404 && text.contains("NO_ROUTE"), "{method} {target}: {status} {text}");
     }
-    assert_eq!(metric(&gateway, "quell_refusals_total{reason=\"no_route\"}").await, 4.0);
+    assert_eq!(
+        metric(
+            &gateway,
+            "quell_refusals_total{route=\"none\",upstream=\"none\",reason=\"no_route\"}"
+        )
+        .await,
+        4.0
+    );
 }
 
 #[tokio::test]
@@ -135,7 +143,35 @@ async fn a_fallback_stands_in_and_hides_nothing_from_breaker_and_metrics() {
     let failed = "quell_requests_total{route=\"all\",upstream=\"x\",outcome=\"failed\"}";
     let refused = "quell_requests_total{route=\"all\",upstream=\"x\",outcome=\"refused\"}";
     assert_eq!(metric(&gateway, failed).await + metric(&gateway, refused).await, 6.0);
-    assert!(metric(&gateway, "quell_refusals_total{reason=\"breaker_open\"}").await >= 1.0);
+    assert!(reasoned(&gateway, "quell_refusals_total", "breaker_open").await >= 1.0);
+}
+
+#[tokio::test]
+async fn refusals_and_denials_name_their_route_and_what_never_came_is_nought() {
+    let (good, bad) = (named("good").await, Fake::start(|_, _| answer(503, "bad")).await);
+    let gateway = by_file(&format!(
+        "{}{}[[route]]\nname = \"good\"\nmatch = {{ path = \"/good\" }}\nupstream = \"a\"\n\
+         [[route]]\nname = \"bad\"\nmatch = {{ path = \"/bad\" }}\nupstream = \"b\"",
+        upstream("a", &[&good], ""),
+        upstream("b", &[&bad], "breaker = { min_calls = 1, open = \"60s\" }")
+    ));
+    for (path, status) in [("/good", 200), ("/bad", 503), ("/bad", 503), ("/else", 404)] {
+        assert_eq!(get(gateway.addr(), path).await.status, status, "{path}");
+    }
+    let scrape = Scrape::of(gateway.admin_addr()).await;
+    for (name, route, upstream, reason, count) in [
+        ("quell_refusals_total", "bad", "b", "breaker_open", Some(1.0)),
+        ("quell_retries_denied_total", "bad", "b", "breaker_open", Some(1.0)),
+        ("quell_refusals_total", "bad", "b", "queue_full", None),
+        ("quell_refusals_total", "good", "a", "breaker_open", None),
+        ("quell_refusals_total", "none", "none", "no_route", Some(1.0)),
+        ("quell_refusals_total", "none", "none", "breaker_open", Some(0.0)),
+        ("quell_retries_denied_total", "none", "none", "budget_empty", Some(0.0)),
+    ] {
+        let full =
+            format!("{name}{{route=\"{route}\",upstream=\"{upstream}\",reason=\"{reason}\"}}");
+        assert_eq!(scrape.value(&full), count, "{full}");
+    }
 }
 
 /// X5.

@@ -195,6 +195,12 @@ pub(crate) async fn metric(gateway: &Running, name: &str) -> f64 {
     line.map_or(0.0, |value| value.parse().unwrap())
 }
 
+/// What was counted for this reason, on all routes and on none.
+pub(crate) async fn reasoned(gateway: &Running, name: &str, reason: impl ToString) -> f64 {
+    let labels = [("reason", &*reason.to_string())];
+    scrape::Scrape::of(gateway.admin_addr()).await.sum(name, &labels)
+}
+
 /// An upstream's gauge.
 pub(crate) async fn gauge(gateway: &Running, name: &str) -> f64 {
     metric(gateway, &format!("{name}{{upstream=\"default\"}}")).await

@@ -22,6 +22,11 @@ impl Scrape {
         Self { text, values }
     }
 
+    /// The value of this very series, if it is there.
+    pub(crate) fn value(&self, full: &str) -> Option<f64> {
+        self.values.iter().find(|(name, _)| name == full).map(|(_, value)| *value)
+    }
+
     /// The sum of all values of this name whose labels hold each of these, such as `result="503"`.
     pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let family = format!("# TYPE {} ", name.trim_end_matches("_total"));
