@@ -34,6 +34,9 @@ pub struct Args {
     /// A file that holds the admin token
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Who asks, for the audit; as the system says if not given ($SUDO_USER, $USER or $LOGNAME)
+    #[arg(long, global = true, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    by: Option<String>,
     /// Why, for the audit
     #[arg(long, global = true, value_name = "TEXT")]
     why: Option<String>,
@@ -146,14 +149,18 @@ impl Args {
             lever: lever.to_owned(),
             value,
             length: length.clone(),
-            by: Some(who()),
+            by: Some(self.by()),
             why: self.why.clone(),
         };
         client.change(Method::POST, "/levers", &serde_json::to_value(wanted)?)
     }
 
     fn says(&self) -> Value {
-        json!({ "by": who(), "why": self.why.as_deref().unwrap_or_default() })
+        json!({ "by": self.by(), "why": self.why.as_deref().unwrap_or_default() })
+    }
+
+    fn by(&self) -> String {
+        self.by.clone().unwrap_or_else(who)
     }
 
     fn token(&self) -> anyhow::Result<Option<String>> {

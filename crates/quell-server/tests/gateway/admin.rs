@@ -282,7 +282,7 @@ fn check(text: &str, open: bool) {
 }
 
 #[tokio::test]
-async fn the_command_does_what_the_requests_do() {
+async fn the_command_does_what_the_requests_do_in_the_name_of_whoever_asks() {
     let fake = Fake::start(|_, _| answer(200, "")).await;
     let gateway = with_token(fake.addr);
     let said = |args: &[&str]| {
@@ -303,6 +303,15 @@ async fn the_command_does_what_the_requests_do() {
     assert!(said(&["audit"]).contains("restore"));
     let state: Value = serde_json::from_str(&said(&["state", "--json"])).unwrap();
     assert_eq!(state["upstreams"][0]["limit"], json!(1024));
+
+    let by = |name: &str, args: &[&str]| {
+        said(args);
+        let audit = said(&["audit"]);
+        assert!(audit.lines().last().unwrap().contains(&format!("Z  {name}  ")), "{audit}");
+    };
+    by("ann", &["retries-off"]);
+    by("bot-7", &["undo", "2", "--by", "bot-7"]);
+    by("bot-7", &["--by", "bot-7", "reset-budget", "--why", "drill"]);
 
     let refused = ctl(&gateway, &["open", "--upstream", "nobody"]);
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
