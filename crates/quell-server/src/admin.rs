@@ -13,6 +13,7 @@ mod door;
 mod exposition;
 mod levers;
 mod metrics;
+mod settings;
 pub(crate) mod tally;
 mod view;
 pub(crate) mod wanted;

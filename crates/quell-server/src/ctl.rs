@@ -4,6 +4,7 @@
 //! written down at the gateway and ends by itself.
 
 mod client;
+mod routes;
 mod show;
 
 use std::path::PathBuf;
@@ -49,7 +50,7 @@ pub struct Args {
 enum Command {
     /// Shows budgets, breakers, limits, queues, ghosts and endpoints
     State,
-    /// Shows how each route's calls behave
+    /// Shows each route and all that is in force for its calls
     Routes,
     /// Prints all settings in force, as a file
     Config,

@@ -5,12 +5,13 @@ use std::time::Duration;
 use quell::Upstream;
 use quell::config::Config;
 use quell::core::breaker::{Mode, State};
+use quell::core::credit::Role;
 use quell::core::worst::{Given, worst};
 use quell::core::{Lever, Time};
-use quell::http::UnsafeMethods;
 use quell::levers::{Pulled, route_key};
 use serde::Serialize;
 
+use super::settings;
 use crate::gateway::backend::Backend;
 use crate::gateway::plan::Plan;
 use crate::gateway::route::Route;
@@ -210,14 +211,14 @@ fn lever<'a>(plan: &'a Plan, pulled: &Pulled) -> ShownLever<'a> {
 pub(super) struct Effective<'a> {
     name: &'a str,
     upstream: &'a str,
+    role: &'static str,
     attempts: u32,
     timeout_seconds: f64,
     per_try_seconds: f64,
-    backoff_base_seconds: f64,
-    backoff_cap_seconds: f64,
-    unsafe_methods: &'static str,
     worst: Worst,
     levers: Vec<ShownLever<'a>>,
+    /// What a file would say of `route`, `policy` and `upstream`.
+    settings: serde_json::Value,
 }
 
 #[derive(Debug, Serialize)]
@@ -235,29 +236,27 @@ fn effective<'a>(plan: &'a Plan, route: &'a Route) -> Option<Effective<'a>> {
     let (policy, upstream) = (&route.policy, &route.backend.upstream);
     let spec = &plan.file.upstreams.get(upstream.name())?.spec;
     let day = worst(policy, spec, &Given::default());
-    let backoff = policy.backoff().spec();
     let pulled = upstream.levers();
     let of_it =
         pulled.iter().filter(|own| own.route.is_none_or(|key| key == route_key(&route.name)));
     Some(Effective {
         name: &route.name,
         upstream: upstream.name(),
+        role: match route.role {
+            Role::Auto => "auto",
+            Role::Edge => "edge",
+            Role::Interior => "interior",
+        },
         attempts: policy.attempts(),
         timeout_seconds: policy.timeout().as_secs_f64(),
         per_try_seconds: policy.per_try().as_secs_f64(),
-        backoff_base_seconds: backoff.base.as_secs_f64(),
-        backoff_cap_seconds: backoff.cap.as_secs_f64(),
-        unsafe_methods: match route.unsafe_methods {
-            UnsafeMethods::Never => "never",
-            UnsafeMethods::WithKey => "with-key",
-            UnsafeMethods::Always => "always",
-        },
         worst: Worst {
             sends: day.attempts,
             latency_seconds: day.latency.as_secs_f64(),
             load: day.most_load,
         },
         levers: of_it.map(|pulled| lever(plan, pulled)).collect(),
+        settings: settings::of(&plan.file, &route.written),
     })
 }
 

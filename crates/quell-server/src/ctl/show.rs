@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::Command;
+use super::{Command, routes};
 
 /// How the answer to a command is shown.
 pub(super) fn of(command: &Command) -> fn(&Value) -> String {
     match command {
         Command::State => state,
-        Command::Routes => routes,
+        Command::Routes => routes::text,
         Command::Levers => levers,
         Command::Audit => audit,
         _ => done,
@@ -72,34 +72,6 @@ fn state(reply: &Value) -> String {
     text
 }
 
-fn routes(reply: &Value) -> String {
-    columns(
-        [
-            "route",
-            "upstream",
-            "attempts",
-            "timeout",
-            "per try",
-            "worst wait",
-            "worst load",
-            "levers",
-        ],
-        rows(reply).iter().map(|route| {
-            let worst = &route["worst"];
-            [
-                word(&route["name"]),
-                word(&route["upstream"]),
-                number(&route["attempts"]),
-                seconds(&route["timeout_seconds"]),
-                seconds(&route["per_try_seconds"]),
-                seconds(&worst["latency_seconds"]),
-                number(&worst["load"]),
-                rows(&route["levers"]).iter().map(lever).collect::<Vec<_>>().join(", "),
-            ]
-        }),
-    )
-}
-
 fn levers(reply: &Value) -> String {
     if rows(reply).is_empty() {
         return "no lever is pulled\n".to_owned();
@@ -134,24 +106,24 @@ fn done(reply: &Value) -> String {
     format!("{}{undo}\n", word(&reply["done"]))
 }
 
-fn lever(held: &Value) -> String {
+pub(super) fn lever(held: &Value) -> String {
     match held["value"].as_u64() {
         Some(value) => format!("{} {value}", word(&held["lever"])),
         None => word(&held["lever"]),
     }
 }
 
-fn rows(value: &Value) -> &[Value] {
+pub(super) fn rows(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// What people wrote may hold anything; a terminal is to obey none of it.
-fn word(value: &Value) -> String {
+pub(super) fn word(value: &Value) -> String {
     let text = value.as_str().unwrap_or("–");
     text.chars().filter(|c| !c.is_control()).collect()
 }
 
-fn number(value: &Value) -> String {
+pub(super) fn number(value: &Value) -> String {
     match (value.as_u64(), value.as_f64()) {
         (Some(whole), _) => whole.to_string(),
         (_, Some(number)) => format!("{number:.2}"),
@@ -159,7 +131,7 @@ fn number(value: &Value) -> String {
     }
 }
 
-fn seconds(value: &Value) -> String {
+pub(super) fn seconds(value: &Value) -> String {
     match value.as_f64() {
         None => "–".to_owned(),
         Some(seconds) if seconds >= 60.0 => {
@@ -171,7 +143,10 @@ fn seconds(value: &Value) -> String {
 }
 
 /// Left-aligned columns, each as wide as its longest cell.
-fn columns<const N: usize>(names: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+pub(super) fn columns<const N: usize>(
+    names: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
     let mut all = vec![names.map(str::to_owned)];
     all.extend(rows);
     let widths: [usize; N] =

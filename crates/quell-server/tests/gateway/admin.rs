@@ -127,6 +127,11 @@ async fn state_routes_and_config_show_what_is_in_force() {
     let routes = shown(&gateway, "/routes").await;
     assert_eq!((&routes[0]["name"], &routes[0]["attempts"]), (&json!("default"), &json!(2)));
     assert_eq!(routes[0]["timeout_seconds"], json!(15.0));
+    let settings = &routes[0]["settings"];
+    assert_eq!(settings["route"]["match"]["path"], json!("/"));
+    assert_eq!(settings["policy"]["backoff"]["base"], json!("50ms"));
+    assert_eq!(settings["upstream"]["endpoints"], json!([format!("http://{}", fake.addr)]));
+    assert_eq!(settings["upstream"]["in_flight"]["queue"], json!(64));
     let config = look(gateway.admin_addr(), "/config").await;
     assert!(config.text().contains("admin_token = \"env:CARGO_PKG_NAME\""), "{}", config.text());
     assert!(!config.text().contains(TOKEN));
@@ -297,7 +302,9 @@ async fn the_command_does_what_the_requests_do_in_the_name_of_whoever_asks() {
     let levers = said(&["levers"]);
     assert!(levers.lines().nth(1).unwrap().starts_with("1   limit 20  default"), "{levers}");
     assert!(said(&["state"]).contains("closed"));
-    assert!(said(&["routes"]).contains("15.0s"));
+    let routes = said(&["routes"]);
+    assert!(routes.contains("15.0s") && routes.contains("breaker  "), "{routes}");
+    assert!(routes.contains("    lever            limit 20 for another 9m"), "{routes}");
     assert!(said(&["config"]).contains("version = 1"));
     assert_eq!(said(&["undo", "1"]), "upstream default: undone limit (1)\n");
     assert!(said(&["audit"]).contains("restore"));
