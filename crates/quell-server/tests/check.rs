@@ -165,3 +165,32 @@ fn scenarios_are_checked_with_the_rest() {
         assert!(told.contains(expected), "{expected}\n{told}");
     }
 }
+
+#[test]
+fn a_secret_that_cannot_be_used_is_wrong_and_one_that_is_not_here_is_only_told() {
+    let file =
+        File::new("version = 1\n[tenant.shop]\nkeys = [\"env:QUELL_TEST_HASH\"]\n[upstream.x]\n");
+    let output = file.check(&["--strict"], &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let away = "tenant.shop.keys: env:QUELL_TEST_HASH is not there";
+    assert!(
+        text(&output.stdout)
+            .contains(&format!("not looked at (--here if they should be):\n  {away}"))
+    );
+    let output = file.check(&["--here"], &[]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), format!("error: {away}\n")));
+
+    let pasted = [("QUELL_TEST_HASH", "sha256:hunter2")];
+    for args in [&["--json"][..], &["--json", "--here"]] {
+        let output = file.check(args, &pasted);
+        assert_eq!(output.status.code(), Some(1));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let message = json["problems"][0]["message"].as_str().unwrap();
+        assert!(message.starts_with("tenant.shop.keys: what is in env:QUELL_TEST_HASH is no hash"));
+        assert!(!message.contains("hunter2"), "{message}");
+    }
+    let hash = format!("sha256:{}", "5a".repeat(32));
+    let output = file.check(&["--here"], &[("QUELL_TEST_HASH", &hash)]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(!text(&output.stdout).contains("QUELL_TEST_HASH"));
+}

@@ -14,11 +14,13 @@ use quell::config::{Error, Override, value};
 
 pub(crate) use self::report::called;
 use self::report::{Given, Report};
+use crate::gateway::preflight;
 use crate::sim::file;
 
 /// Reads a config file and says what is in force, what it does on the worst day, and what will hurt.
 ///
-/// Ends with 1 if the file is wrong; with `--strict` with 2 if there are lints or a route does not heal; else with 0.
+/// Secrets and certificates that are on this machine are loaded as a gateway would load them. Ends with 1 if the file or
+/// one of them is wrong; with `--strict` with 2 if there are lints or a route does not heal; else with 0.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The config file
@@ -41,6 +43,9 @@ pub struct Args {
     /// A setting that goes over file and environment; may be given more than once
     #[arg(long, value_name = "KEY=VALUE", value_parser = set)]
     set: Vec<Override>,
+    /// Secrets and certificates that are not there are wrong, too: for the machine on which the gateway is to run
+    #[arg(long)]
+    here: bool,
     /// Print all settings in force, as a file that means the same
     #[arg(long, conflicts_with = "json")]
     effective: bool,
@@ -79,6 +84,11 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         print!("{}", config.effective());
         return Ok(ExitCode::SUCCESS);
     }
+    let found = preflight::look(&config);
+    let away: &[String] = if args.here { &found.missing } else { &[] };
+    if !found.unusable.is_empty() || !away.is_empty() {
+        return unusable(found.unusable.iter().chain(away), args.json);
+    }
     let given = Given {
         load: args.load,
         capacity: args.capacity,
@@ -86,7 +96,8 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         instances: args.instances,
         layers: args.chain.into(),
     };
-    let report = Report::new(&args.file.display().to_string(), &config, &given)?;
+    let name = args.file.display().to_string();
+    let report = Report { found: found.into(), ..Report::new(&name, &config, &given)? };
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
@@ -94,6 +105,16 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let hurts = args.strict && report.hurts();
     Ok(if hurts { ExitCode::from(2) } else { ExitCode::SUCCESS })
+}
+
+/// Tells what a file names and no gateway can use.
+fn unusable<'a>(lines: impl Iterator<Item = &'a String>, json: bool) -> anyhow::Result<ExitCode> {
+    if json {
+        println!("{}", serde_json::to_string_pretty(&lines.collect::<report::Wrong>())?);
+    } else {
+        lines.for_each(|line| eprintln!("error: {line}"));
+    }
+    Ok(ExitCode::FAILURE)
 }
 
 /// Tells what is wrong with a file.

@@ -8,6 +8,8 @@ use quell::core::{
 };
 use serde::Serialize;
 
+use crate::gateway::preflight::Findings;
+
 /// What is known beside the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Given {
@@ -24,6 +26,21 @@ pub(super) struct Report {
     pub(super) routes: Vec<Route>,
     /// Settings that are understood and that nothing acts on.
     pub(super) not_used: Vec<NotUsed>,
+    pub(super) found: Found,
+}
+
+/// What there is to say of the secrets and certificates that the file names.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Found {
+    /// They are not on this machine, so nobody could look at them.
+    pub(super) missing: Vec<String>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl From<Findings> for Found {
+    fn from(Findings { missing, warnings, .. }: Findings) -> Self {
+        Self { missing, warnings }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -98,12 +115,23 @@ struct Problem {
     column: Option<usize>,
 }
 
+/// Of what is no setting's place in the file.
+impl<'a> FromIterator<&'a String> for Wrong {
+    fn from_iter<I: IntoIterator<Item = &'a String>>(lines: I) -> Self {
+        let problem = |line: &String| Problem {
+            message: line.clone(),
+            place: None,
+            line: None,
+            column: None,
+        };
+        Self { problems: lines.into_iter().map(problem).collect() }
+    }
+}
+
 impl From<&Error> for Wrong {
     fn from(error: &Error) -> Self {
         let Error::Wrong(problems) = error else {
-            let problem =
-                Problem { message: error.to_string(), place: None, line: None, column: None };
-            return Self { problems: vec![problem] };
+            return std::iter::once(&error.to_string()).collect();
         };
         let problem = |problem: &quell::config::Problem| {
             let (line, column) = match problem.place {
@@ -147,7 +175,12 @@ impl Report {
             let policy = (called(config, name, upstream), &config.policy_for(name));
             routes.push(Route::new(names, policy, upstream, given)?);
         }
-        Ok(Self { file: file.to_owned(), routes, not_used: not_used.collect() })
+        Ok(Self {
+            file: file.to_owned(),
+            routes,
+            not_used: not_used.collect(),
+            found: Found::default(),
+        })
     }
 
     /// Whether something will hurt.

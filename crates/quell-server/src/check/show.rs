@@ -25,6 +25,18 @@ pub(super) fn text(report: &Report) -> String {
             let _ = writeln!(text, "  {setting:longest$}  {instead} ({place})");
         }
     }
+    let found = &report.found;
+    for (heading, lines) in [
+        ("not on this machine, so not looked at (--here if they should be):", &found.missing),
+        ("works, and should not be so:", &found.warnings),
+    ] {
+        if !lines.is_empty() {
+            let _ = writeln!(text, "\n{heading}");
+            for line in lines {
+                let _ = writeln!(text, "  {line}");
+            }
+        }
+    }
     text
 }
 

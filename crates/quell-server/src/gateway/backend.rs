@@ -82,7 +82,8 @@ impl Backend {
     }
 }
 
-fn client(written: &config::Upstream, name: &str) -> Result<tls::Client, TlsError> {
+/// What all its endpoints that speak TLS share.
+pub(super) fn client(written: &config::Upstream, name: &str) -> Result<tls::Client, TlsError> {
     let ClientTls { ca, cert, key, server_name } = &written.tls;
     let trust = Trust {
         table: &format!("upstream.{name}.tls"),

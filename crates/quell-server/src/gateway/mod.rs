@@ -49,6 +49,7 @@ pub(crate) mod log;
 mod notify;
 pub(crate) mod per_core;
 pub(crate) mod plan;
+pub(crate) mod preflight;
 pub(crate) mod reload;
 mod resolve;
 mod respond;

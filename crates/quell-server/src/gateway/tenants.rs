@@ -147,21 +147,31 @@ impl Tenant {
 impl Tenants {
     /// Looks up the hashes of all keys.
     pub fn new(config: &Config, clock: &Clock) -> Result<Self, Invalid> {
-        let mut tenants = Self::default();
+        let (tenants, wrong) = Self::collect(config, clock);
+        wrong.into_iter().next().map_or(Ok(tenants), Err)
+    }
+
+    /// All that can be used, and why the rest cannot.
+    pub(crate) fn collect(config: &Config, clock: &Clock) -> (Self, Vec<Invalid>) {
+        let (mut tenants, mut wrong) = (Self::default(), Vec::new());
         for (name, written) in &config.tenants {
             let quota = written
                 .rate_limit
                 .map(|limit| Ok(Quota::new("tenant", limit, 1, clock.clone())?.mode(written.mode)));
-            let wrong = |error| Invalid::Limit { tenant: name.clone(), error };
-            let quota = quota.transpose().map_err(wrong)?;
+            let quota = quota.transpose().unwrap_or_else(|error| {
+                wrong.push(Invalid::Limit { tenant: name.clone(), error });
+                None
+            });
             for place in &written.keys {
-                let hash = tenants.look_up(name, place)?;
-                tenants.keys.push((hash, tenants.all.len() as u32));
+                match tenants.look_up(name, place) {
+                    Ok(hash) => tenants.keys.push((hash, tenants.all.len() as u32)),
+                    Err(invalid) => wrong.push(invalid),
+                }
             }
             let (name, priority) = (name.as_str().into(), written.priority);
             tenants.all.push(Arc::new(Tenant { name, priority, quota }));
         }
-        Ok(tenants)
+        (tenants, wrong)
     }
 
     /// A hash that no other tenant has.
