@@ -39,6 +39,7 @@
 
 mod breaker;
 mod budget;
+mod described;
 pub mod document;
 pub mod fields;
 mod gateway;

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Config,
+    described::meaning,
     document::{Document, Override},
     shape::{Json, Shape},
 };
@@ -150,7 +151,7 @@ impl Record {
         let property = |(name, setting): &(&'static str, Setting)| {
             let below =
                 if place.is_empty() { (*name).to_owned() } else { format!("{place}.{name}") };
-            ((*name).to_owned(), self.any(&below, &setting.shapes))
+            ((*name).to_owned(), described(&below, self.any(&below, &setting.shapes)))
         };
         let properties = table.settings.iter().map(property).collect();
         let mut members = vec![kind, ("properties".to_owned(), Json::Object(properties))];
@@ -212,4 +213,12 @@ impl Record {
             }
         }
     }
+}
+
+/// A schema that says what the setting means.
+fn described(place: &str, mut schema: Json) -> Json {
+    if let (Some(meaning), Json::Object(members)) = (meaning(place), &mut schema) {
+        members.insert(0, ("description".to_owned(), Json::text(meaning)));
+    }
+    schema
 }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
+    described,
     document::Document,
     node::{self, Node},
     schema::{Record, listen, record},
@@ -36,7 +37,7 @@ fn json_of_table(table: &node::Table) -> Value {
 /// As much of JSON Schema as ours uses; what it does not know it refuses.
 fn fits(schema: &Value, value: &Value) -> bool {
     schema.as_object().unwrap().iter().all(|(word, said)| match word.as_str() {
-        "$schema" | "title" => true,
+        "$schema" | "title" | "description" => true,
         "type" => match said.as_str().unwrap() {
             "object" => value.is_object(),
             "array" => value.is_array(),
@@ -153,5 +154,46 @@ fn the_schema_has_all_that_is_asked_for() {
                 assert!(is_known, "{place}.{name}");
             }
         }
+    }
+}
+
+/// Every property below a schema, by its place.
+fn properties(schema: &Value, place: &str, into: &mut Vec<(String, Value)>) {
+    for (name, inside) in members(&schema["properties"]) {
+        let at = if place.is_empty() { name.clone() } else { format!("{place}.{name}") };
+        into.push((at.clone(), inside.clone()));
+        properties(inside, &at, into);
+    }
+    properties_in(&schema["additionalProperties"], &format!("{place}.*"), into);
+    properties_in(&schema["items"], &format!("{place}[]"), into);
+    schema["anyOf"].as_array().into_iter().flatten().for_each(|each| properties(each, place, into));
+}
+
+fn properties_in(schema: &Value, place: &str, into: &mut Vec<(String, Value)>) {
+    if schema.is_object() {
+        properties(schema, place, into);
+    }
+}
+
+#[test]
+fn every_setting_is_described_and_nothing_else_is() {
+    let mut all = Vec::new();
+    properties(&the_schema(), "", &mut all);
+    assert!(all.len() > 200, "{}", all.len());
+    for (at, schema) in &all {
+        let description = schema["description"].as_str();
+        assert!(description.is_some_and(|text| text.len() > 3), "{at} is not described");
+    }
+    let page = include_str!("../../../../docs/config.md");
+    assert_eq!(
+        described::lines().count(),
+        described::LINES.lines().count(),
+        "a line without colon"
+    );
+    for (place, meaning) in described::lines() {
+        let is_used = all.iter().any(|(at, _)| described::meaning(at) == Some(meaning));
+        assert!(is_used, "{place} is described, and is no setting");
+        let name = place.rsplit(['.', ']']).find(|part| !part.is_empty()).unwrap();
+        assert!(page.contains(name), "{place} is not in docs/config.md");
     }
 }
