@@ -7,10 +7,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
-use quell::config::{HostField, Listen};
+use quell::config::{HostField, Listen, Override};
 use quell_server::check;
 use quell_server::demo::show;
-use quell_server::gateway::{self, Config, Notify, Target};
+use quell_server::gateway::{self, Config, Notify, To};
 use quell_server::{ctl, explain, init, key, schema, sim};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -43,9 +43,9 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct GatewayArgs {
-    /// Where requests go: http://host:port or https://host:port
+    /// Where requests go: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS
     #[arg(long, value_name = "URL", required_unless_present = "config")]
-    to: Option<Target>,
+    to: Option<To>,
     /// A config file, which says all of it
     #[arg(long, value_name = "FILE", conflicts_with = "to")]
     config: Option<PathBuf>,
@@ -58,6 +58,10 @@ struct GatewayArgs {
     /// Which Host field the upstream sees: the caller's, or its own; with --to
     #[arg(long, value_enum, conflicts_with = "config")]
     host: Option<Host>,
+    /// A setting that goes over file and environment; may be given more than once. With --to the upstream and its policy
+    /// are called default
+    #[arg(long, value_name = "KEY=VALUE", value_parser = check::set)]
+    set: Vec<Override>,
     /// Threads that serve callers; one per core if not given
     #[arg(long, value_name = "N")]
     cores: Option<NonZeroUsize>,
@@ -88,22 +92,22 @@ fn main() -> ExitCode {
     })
 }
 
-/// The gateway that a file describes; what of it nothing acts on is said aloud.
-fn from_file(path: &Path) -> anyhow::Result<Config> {
-    let file = quell::config::Config::load(path, &[])?;
-    for idle in &file.idle {
-        eprintln!("quell: {} does not do all it says: {}", idle.path, idle.instead);
-    }
-    Ok(Config { path: Some(path.to_owned()), ..Config::of(file) })
+/// The gateway that a file describes.
+fn from_file(path: &Path, set: Vec<Override>) -> anyhow::Result<Config> {
+    let file = quell::config::Config::load(path, &set)?;
+    Ok(Config { path: Some(path.to_owned()), set, ..Config::of(file) })
 }
 
 /// Runs until asked to end, then drains.
 fn serve(args: GatewayArgs) -> anyhow::Result<()> {
-    let GatewayArgs { to, config, listen, admin, host, cores } = args;
+    let GatewayArgs { to, config, listen, admin, host, set, cores } = args;
     let mut config = match (to, config) {
-        (Some(to), _) => Config::new(to),
-        (None, file) => from_file(&file.unwrap_or_default())?,
+        (Some(to), _) => Config::told(&to, &set)?,
+        (None, file) => from_file(&file.unwrap_or_default(), set)?,
     };
+    for idle in &config.file.idle {
+        eprintln!("quell: {} does not do all it says: {}", idle.path, idle.instead);
+    }
     let told = &mut config.file.gateway;
     told.listen = listen.unwrap_or(told.listen.clone());
     told.admin = admin.unwrap_or(told.admin);

@@ -69,7 +69,7 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 /// A setting that goes over file and environment.
-pub(crate) fn set(text: &str) -> Result<Override, String> {
+pub fn set(text: &str) -> Result<Override, String> {
     Override::flag("--set", text)
         .ok_or_else(|| "write such as upstream.payments.budget.max=50".to_owned())
 }

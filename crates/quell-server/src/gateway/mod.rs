@@ -71,7 +71,7 @@ use quell::core::credit::{Credit, Received};
 use quell::http::headers::{credit, deadline};
 use quell::run::drive;
 
-pub use config::{Config, HostField, InvalidTarget, Target};
+pub use config::{Config, HostField, InvalidTarget, Target, To};
 pub use notify::Notify;
 pub use reload::NotTaken;
 pub use start::{Error, Running, start};

@@ -35,6 +35,8 @@ const MOST_TOLD: usize = 50;
 #[derive(Debug, Default)]
 pub(crate) struct Source {
     path: Option<PathBuf>,
+    /// What goes over it.
+    set: Vec<config::Override>,
     /// One reload at a time.
     seen: Mutex<Option<u64>>,
 }
@@ -57,9 +59,9 @@ pub enum NotTaken {
 }
 
 impl Source {
-    pub(super) fn new(path: Option<PathBuf>) -> Self {
+    pub(super) fn new(path: Option<PathBuf>, set: Vec<config::Override>) -> Self {
         let seen = Mutex::new(path.as_deref().and_then(mark));
-        Self { path, seen }
+        Self { path, set, seen }
     }
 }
 
@@ -69,7 +71,8 @@ impl Gateway {
         let path = self.source.path.as_deref().ok_or(NotTaken::NoFile)?;
         let mut seen = self.source.seen.lock();
         *seen = mark(path);
-        let result = config::Config::load(path, &[]).map_err(NotTaken::from).and_then(|file| {
+        let file = config::Config::load(path, &self.source.set).map_err(NotTaken::from);
+        let result = file.and_then(|file| {
             self.reload_certificates()?;
             self.take(file)
         });

@@ -114,7 +114,7 @@ pub struct Running {
 
 /// Starts a gateway on threads of its own.
 pub fn start(config: Config) -> Result<Running, Error> {
-    let Config { file, path, cores, streams, log } = config;
+    let Config { file, path, set, cores, streams, log } = config;
     let written = file.gateway.clone();
     if !written.admin.ip().is_loopback() {
         return Err(Error::AdminNotLocal(written.admin));
@@ -156,7 +156,7 @@ pub fn start(config: Config) -> Result<Running, Error> {
         most_streams: (streams as usize / cores).max(1) as u32,
         log,
         tls,
-        source: Source::new(path),
+        source: Source::new(path, set),
         keys: Keys::new(Arc::new(Memory::new())),
         access,
     });

@@ -9,6 +9,7 @@ use quell_server::gateway::{self, Config, Running};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::kit::{gateway_with, metric, ms, until};
+use crate::life::Quell;
 use crate::tls::{H2, Site, localhost};
 use peers::{Caller, Fields, Line, OK, Origin, told};
 
@@ -66,6 +67,14 @@ async fn what_may_have_been_acted_on_is_not_repeated_without_a_key_and_its_end_a
         assert_eq!((&ended.headers["shelf"], ended.status.as_u16()), (&"9".parse().unwrap(), 200));
         assert_eq!(origin.seen().len(), 1);
     }
+}
+
+#[tokio::test]
+async fn the_command_speaks_http2_without_tls_where_it_is_told_to() {
+    let origin = Origin::start(&[Line::Then("7", OK)]).await;
+    let quell = Quell::start(&["--to", &format!("h2c://{}", origin.addr)], &[]);
+    let ended = Caller::connect(quell.addr).await.call(&[], &["pens"]).await;
+    assert_eq!((ended.code(), &ended.messages[..]), (Some("0"), &["7".to_owned()][..]));
 }
 
 #[tokio::test]

@@ -217,6 +217,40 @@ async fn a_request_on_a_kept_connection_during_the_drain_is_answered_and_then_cl
     assert_eq!(quell.ends().await, 0);
 }
 
+#[tokio::test]
+async fn a_setting_of_the_command_line_goes_over_the_file_at_every_reload() {
+    let upstream = Fake::start(|_, _| answer(503, "no")).await;
+    let dir = crate::files::Dir::new("life-set");
+    let file = dir.path("quell.toml");
+    let write = |attempts: u32| {
+        let text = format!(
+            "version = 1\n[policy.x]\nattempts = {attempts}\n[upstream.x]\nendpoints = [\"http://{}\"]\n",
+            upstream.addr
+        );
+        std::fs::write(&file, text).unwrap();
+    };
+    write(2);
+    let set = ["--set", "policy.x.attempts=1", "--set", "gateway.watch=\"off\""];
+    let quell = Quell::start(&[&["--config", file.to_str().unwrap()], &set[..]].concat(), &[]);
+    let sends = async || {
+        let before = upstream.seen().len();
+        get(quell.addr, "/").await;
+        upstream.seen().len() - before
+    };
+    assert_eq!(sends().await, 1);
+    write(3);
+    quell.signal("HUP");
+    let reloaded = "quell_config_reloads_total{result=\"success\"} 1\n";
+    until("it reloads", || async { look(quell.admin, "/metrics").await.text().contains(reloaded) })
+        .await;
+    assert_eq!(sends().await, 1);
+    let told = Quell::start(
+        &["--to", &format!("http://{}", upstream.addr), "--set", "policy.default.attempts=1"],
+        &[],
+    );
+    assert_eq!(get(told.addr, "/").await.header("quell-attempts"), Some("1"));
+}
+
 #[test]
 fn an_admin_side_for_strangers_is_refused_with_the_fix() {
     let output = Command::new(env!("CARGO_BIN_EXE_quell"))
