@@ -24,6 +24,7 @@ gateway_metrics! {
     STALE = "quell_stale_connections_total", "Requests that came back unsent from a closed connection and went out on a fresh one";
     UPSTREAM_CONNECTS = "quell_upstream_connects_total", "Connections begun to upstreams";
     CONNECTIONS = "quell_connections_total", "Connections accepted from callers";
+    HANDSHAKE_FAILURES = "quell_tls_handshake_failures_total", "Connections of callers that ended before TLS was agreed on";
     ACCESS_LOG_DROPPED = "quell_access_log_dropped_total", "Lines of the access log that were not written because too many were waiting";
     CONFIG_RELOADS = "quell_config_reloads_total", "Times that the config was read again";
     BUILD = "quell_build_info", "What runs";
@@ -62,6 +63,7 @@ pub(super) const ROWS: &[Row] = &[
     row(STALE, Counter, &[]),
     row(UPSTREAM_CONNECTS, Counter, &[]),
     row(CONNECTIONS, Counter, &[]),
+    row(HANDSHAKE_FAILURES, Counter, &[]),
     row(ACCESS_LOG_DROPPED, Counter, &[]),
     row(CONFIG_RELOADS, Counter, &["result"]),
     row(BUILD, Info, &["version"]),

@@ -219,6 +219,7 @@ fn process(page: &mut Page, gateway: &Gateway) {
     family(page, catalogue::STALE).sample(&[], sum(|core| &core.stale));
     family(page, catalogue::UPSTREAM_CONNECTS).sample(&[], sum(|core| &core.connects));
     family(page, catalogue::CONNECTIONS).sample(&[], sum(|core| &core.connections));
+    family(page, catalogue::HANDSHAKE_FAILURES).sample(&[], sum(|core| &core.handshakes));
     let dropped = gateway.access.as_ref().map_or(0, |access| access.dropped());
     family(page, catalogue::ACCESS_LOG_DROPPED).sample(&[], dropped as f64);
     let [failed, succeeded] = gateway.log.tally.reloads();

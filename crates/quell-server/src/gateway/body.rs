@@ -293,6 +293,7 @@ impl HttpBody for Body {
         if let (Some(line), Poll::Ready(frame)) = (line, &polled) {
             if let Some(Ok(frame)) = frame {
                 frame.data_ref().into_iter().for_each(|bytes| line.passed(bytes));
+                frame.trailers_ref().into_iter().for_each(|trailers| line.trailers(trailers));
             }
             if body.is_end_stream() && !matches!(frame, Some(Err(_))) {
                 line.whole();

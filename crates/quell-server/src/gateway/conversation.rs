@@ -96,7 +96,9 @@ async fn greet(core: &Core, stream: Stream, watch: &Rc<Watch>) -> Option<(Io, bo
     let greeting = async {
         match &core.gateway.tls {
             Some(tls) => {
-                let (stream, version) = tls.accept(stream).await.ok()?;
+                let agreed = tls.accept(stream).await;
+                let (stream, version) =
+                    agreed.inspect_err(|_| core.counters().handshakes.add()).ok()?;
                 Some((Io::Accepted(Box::new(stream)), true, version == Version::Http2))
             }
             None => {

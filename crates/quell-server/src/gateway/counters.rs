@@ -34,6 +34,8 @@ pub(crate) struct CoreCounters {
     pub(crate) stale: Count,
     pub(crate) connects: Count,
     pub(crate) connections: Count,
+    /// Callers with whom no TLS was agreed on.
+    pub(crate) handshakes: Count,
     /// Requests that found no route, or could be read in two ways.
     pub(crate) unrouted: Counters,
 }

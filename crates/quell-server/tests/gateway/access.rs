@@ -10,7 +10,7 @@ use http::Response;
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
-use quell::config::{AccessLog, Keys};
+use quell::config::{AccessLog, Keys, Protocol};
 use quell::core::idempotency::Spec;
 use quell_server::gateway::{Config, Running};
 use serde_json::Value;
@@ -19,6 +19,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::files::Dir;
+use crate::grpc::peers::{Caller, Fields, Line, OK, Origin};
 use crate::kit::*;
 
 /// A gateway that writes a log, and its file.
@@ -148,6 +149,30 @@ async fn refusals_and_replays_are_told_apart_from_replies() {
     assert_eq!(told(&lines[1]), (201.into(), Value::Null, false.into(), 1));
     assert_eq!(told(&lines[2]), (201.into(), Value::Null, true.into(), 0));
     assert_eq!(lines[0]["outcome"], "refused");
+}
+
+#[tokio::test]
+async fn a_grpc_call_is_noted_with_the_status_that_its_caller_got() {
+    const DOWN: Fields = &[("grpc-status", "14")];
+    let dir = Dir::new("access-grpc");
+    let path = dir.path("access.log");
+    let script = [Line::Trailers(DOWN), Line::TrailersOnly(DOWN), Line::Then("7", OK)];
+    let origin = Origin::start(&script).await;
+    let gateway = gateway_with(origin.addr, |config| {
+        config.file.gateway.access_log = AccessLog::File(path.clone());
+        let upstreams = config.file.upstreams.values_mut();
+        upstreams.for_each(|upstream| upstream.protocol = Protocol::Http2);
+    });
+    let mut caller = Caller::connect(gateway.addr()).await;
+    for _ in 0..3 {
+        caller.call(&[], &["pens"]).await;
+    }
+    let lines = lines(&path, 3).await;
+    let told: Vec<_> = lines.iter().map(|line| (&line["status"], &line["grpc_status"])).collect();
+    let status = |code: u32| (Value::from(200), Value::from(code));
+    let expected = [status(14), status(14), status(0)];
+    assert_eq!(told, expected.iter().map(|(a, b)| (a, b)).collect::<Vec<_>>());
+    assert_eq!(lines[0]["attempts"][0]["error"], "503");
 }
 
 /// A body that begins and never ends.

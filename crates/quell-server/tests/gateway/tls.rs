@@ -15,11 +15,12 @@ use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use quell::config::ServerTls;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -377,4 +378,25 @@ async fn callers_speak_tls_over_tcp() {
     let stream = TcpStream::connect(&free).await.unwrap();
     let stream = site.caller(H2, None).connect(localhost(), stream).await.unwrap();
     assert_eq!(ask(stream, true).await.unwrap(), "200 hello");
+}
+
+#[tokio::test]
+async fn whoever_comes_to_no_terms_on_tls_is_counted() {
+    let (site, stranger) = (Site::new("terms"), Site::new("terms-of-others"));
+    let (fake, _) = hello().await;
+    let gateway = gateway_with(fake.addr, |config| {
+        let (cert, key) = (site.cert.clone(), site.key.clone());
+        config.file.gateway.tls = Some(ServerTls { cert, key, client_ca: None });
+    });
+    let failures = async || metric(&gateway, "quell_tls_handshake_failures_total").await;
+    let connect = async || TcpStream::connect(gateway.addr()).await.unwrap();
+    let stream = site.caller(HTTP1, None).connect(localhost(), connect().await).await.unwrap();
+    ask(stream, false).await.unwrap();
+    assert_eq!(failures().await, 0.0);
+    // In plain words, and by a name that its caller does not trust.
+    connect().await.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    until("the first is counted", || async { failures().await == 1.0 }).await;
+    let refused = stranger.caller(HTTP1, None).connect(localhost(), connect().await).await;
+    assert!(refused.is_err());
+    until("the second is counted", || async { failures().await == 2.0 }).await;
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
 use quell::core::{Outcome, Reason, Time};
+use quell::http::grpc;
 use quell::observe::{Next, Tried};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -59,6 +60,7 @@ struct Record {
     upstream: Option<String>,
     tenant: Option<String>,
     status: u16,
+    grpc_status: Option<u32>,
     outcome: &'static str,
     reason: Option<&'static str>,
     replayed: bool,
@@ -100,6 +102,7 @@ impl Line {
             upstream: None,
             tenant: None,
             status: CLIENT_GONE,
+            grpc_status: None,
             outcome: Verdict::Abandoned.as_str(),
             reason: Some(Reason::ClientGone.as_str()),
             replayed: false,
@@ -214,6 +217,13 @@ impl Line {
         // Nobody asked for the body.
         record.cut_off = record.method != "HEAD";
         record.replayed = response.headers().contains_key(quell::http::keyed::REPLAYED);
+        record.grpc_status = grpc_status(response.headers());
+    }
+
+    /// And these trailers.
+    pub(in crate::gateway) fn trailers(&self, trailers: &HeaderMap) {
+        let record = &mut self.noted.borrow_mut().record;
+        record.grpc_status = grpc_status(trailers).or(record.grpc_status);
     }
 
     /// And these bytes of it.
@@ -268,6 +278,10 @@ impl Attempt {
             self.error_body = Some(redact(&text));
         }
     }
+}
+
+fn grpc_status(fields: &HeaderMap) -> Option<u32> {
+    fields.get(grpc::STATUS)?.to_str().ok()?.parse().ok()
 }
 
 fn millis(time: Duration) -> f64 {
