@@ -84,8 +84,20 @@ pub struct Credit {
     lendable: u16,
     /// Sends made here and below.
     sends: u16,
-    /// A hop that began with nothing leaves retrying to others.
-    bystander: bool,
+    /// By how much it was [raised](Credit::raise).
+    raised: u8,
+    whose: Whose,
+}
+
+/// Who decides how much there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// We do: the chain begins here.
+    Ours,
+    /// Whoever called.
+    Theirs,
+    /// Whoever called, and there is nothing: retrying is left to others.
+    Nothing,
 }
 
 impl Retries {
@@ -176,7 +188,28 @@ impl Credit {
             (Role::Interior, None) => 0,
         };
         let interior = role == Role::Interior || (role == Role::Auto && received.is_some());
-        Self { left, lendable: left, sends: 0, bystander: interior && left == 0 }
+        let whose = match received {
+            _ if interior && left == 0 => Whose::Nothing,
+            None if !interior => Whose::Ours,
+            _ => Whose::Theirs,
+        };
+        Self { left, lendable: left, sends: 0, raised: 0, whose }
+    }
+
+    /// So many more retries than the policy has written were allowed by hand. What came with a request is not ours to raise.
+    pub(crate) fn raise(&mut self, by: u32) {
+        let by = clamp(by);
+        if self.whose == Whose::Ours && by > u16::from(self.raised) {
+            let more = by - u16::from(self.raised);
+            self.left = self.left.saturating_add(more).min(MOST);
+            self.lendable = self.lendable.saturating_add(more).min(MOST);
+            self.raised = by as u8; // at most a hundred
+        }
+    }
+
+    /// By how much it was.
+    pub(crate) fn raised(&self) -> u32 {
+        self.raised.into()
     }
 
     /// Retries that may still be made here or below.
@@ -194,7 +227,7 @@ impl Credit {
     pub fn allows(&self, delivery: Delivery) -> Result<(), Reason> {
         match (delivery, self.left) {
             (Delivery::NeverSent, _) | (_, 1..) => Ok(()),
-            _ if self.bystander => Err(Reason::Interior),
+            _ if self.whose == Whose::Nothing => Err(Reason::Interior),
             _ => Err(Reason::CreditSpent),
         }
     }

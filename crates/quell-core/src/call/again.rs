@@ -44,7 +44,11 @@ impl Call {
         upstream: &mut Upstream,
     ) -> Result<(Time, Receipt), Reason> {
         failure.allows_another()?;
-        let allowed = upstream.allowed(now, policy.route, policy.attempts)?;
+        let mut allowed = upstream.allowed(now, policy.route, policy.attempts)?;
+        if let Some(credit) = &self.credit {
+            // What was raised after the last attempt went out comes too late: whoever sent it may have kept nothing of it.
+            allowed = allowed.min(policy.attempts.saturating_add(credit.raised()));
+        }
         // Deferred ones do not count, up to the last number there is.
         if self.burnt() >= allowed || self.attempts == u32::MAX {
             return Err(Reason::AttemptsSpent);

@@ -323,7 +323,10 @@ impl Call {
         self.open[index] = Some(Open { permit, sent: false });
         if !self.plain {
             let may_be_hedged = policy.hedge.is_some() && self.burnt() < policy.attempts;
-            let loan = self.credit.as_mut().map(|credit| credit.lend(may_be_hedged));
+            let loan = self.credit.as_mut().map(|credit| {
+                credit.raise(upstream.raised(now, policy.route, policy.attempts));
+                credit.lend(may_be_hedged)
+            });
             self.extra[index] = Some(Extra { paid: self.paid.take(), loan });
         }
         // Computed here, after queue and sleep: what remains is what is left now.

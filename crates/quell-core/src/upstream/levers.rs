@@ -37,7 +37,8 @@ const MOST: usize = 64;
 pub enum Lever {
     /// Nothing is retried or hedged, what sleeps before its retry included ([`Reason::RetriesOff`]). First attempts pass.
     RetriesOff,
-    /// So many attempts per call, the first included, whatever its policy says; at least 1.
+    /// So many attempts per call, the first included, whatever its policy says; at least 1. Budget, deadline and the credit
+    /// that a caller brought still hold.
     Attempts(u32),
     /// So many under way at once, at least 1, whether or not the limit is obeyed otherwise. For a whole upstream.
     Limit(u32),
@@ -228,6 +229,25 @@ impl Upstream {
         Ok(allowed)
     }
 
+    /// How many more attempts a call may make than it is written to make.
+    #[inline]
+    pub(crate) fn raised(&self, now: Time, route: Option<u64>, written: u32) -> u32 {
+        if self.levers.is_empty() { 0 } else { self.raised_by_hand(now, route, written) }
+    }
+
+    #[cold]
+    fn raised_by_hand(&self, now: Time, route: Option<u64>, written: u32) -> u32 {
+        let attempts = |of: Option<u64>| {
+            let own = |own: &&Pulled| own.route == of && own.until.is_none_or(|until| now < until);
+            self.levers.iter().filter(own).find_map(|own| match own.lever {
+                Lever::Attempts(attempts) => Some(attempts),
+                _ => None,
+            })
+        };
+        let told = route.and_then(|route| attempts(Some(route))).or_else(|| attempts(None));
+        told.map_or(0, |told| told.saturating_sub(written))
+    }
+
     /// Whether a retry may go out at all.
     #[cold]
     pub(super) fn retries_are_on(&mut self, now: Time, ask: &Ask) -> Result<(), Refusal> {
@@ -286,6 +306,9 @@ impl Upstream {
     }
 }
 
+#[cfg(test)]
+#[path = "levers_raise_tests.rs"]
+mod raise_tests;
 #[cfg(test)]
 #[path = "levers_tests.rs"]
 mod tests;

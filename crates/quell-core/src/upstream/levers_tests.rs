@@ -14,7 +14,7 @@ use crate::{
     upstream::tests::{PER_TRY, at},
 };
 
-const PAY: Option<u64> = Some(1);
+pub(super) const PAY: Option<u64> = Some(1);
 const ASK: Option<u64> = Some(2);
 
 fn spec() -> UpstreamSpec {
@@ -26,13 +26,13 @@ fn upstream(spec: UpstreamSpec) -> Upstream {
 }
 
 /// Budget and nothing else in the way.
-fn open_handed() -> Upstream {
+pub(super) fn open_handed() -> Upstream {
     let breaker = crate::breaker::Spec { min_calls: u32::MAX, ..Default::default() };
     let budget = tokens::Spec { max: 1_000, ratio: 0.0, refill: None, ..Default::default() };
     upstream(UpstreamSpec { breaker, budget: budget.into(), ..UpstreamSpec::library() })
 }
 
-fn policy(route: Option<u64>) -> Policy {
+pub(super) fn policy(route: Option<u64>) -> Policy {
     let policy = Policy::new(PolicySpec::library()).unwrap();
     route.map_or(policy, |route| policy.for_route(route))
 }
@@ -43,7 +43,7 @@ fn queue(upstream: &mut Upstream, route: Option<u64>) -> Ticket {
     ticket
 }
 
-fn step(
+pub(super) fn step(
     call: &mut Call,
     now: Time,
     input: Input,
@@ -53,7 +53,7 @@ fn step(
     call.step(now, input, policy, upstream, &mut Vec::new())
 }
 
-fn broken(send: &Send) -> Input {
+pub(super) fn broken(send: &Send) -> Input {
     let outcome = Outcome::Failed(Failure::of(Fault::Server).with_code(500));
     Input::Ended { slot: send.slot, outcome }
 }
@@ -72,7 +72,7 @@ fn tokens(upstream: &mut Upstream, now: Time) -> f64 {
     upstream.snapshot(now).retries.level
 }
 
-fn ended(step: &Step) -> (Answer, Option<Reason>) {
+pub(super) fn ended(step: &Step) -> (Answer, Option<Reason>) {
     let Step::Finish(finish) = step else { panic!("{step:?}") };
     (finish.answer, finish.reason)
 }

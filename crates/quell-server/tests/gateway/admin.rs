@@ -166,12 +166,29 @@ async fn retries_stop_while_the_lever_is_pulled_and_return_when_it_is_undone() {
     assert_eq!(sends("attempts_spent").await, 2);
     pull(&gateway, json!({ "lever": "attempts", "value": 1 })).await;
     assert_eq!(sends("attempts_spent").await, 1);
+    pull(&gateway, json!({ "lever": "attempts", "value": 4 })).await;
+    assert_eq!(sends("attempts_spent").await, 4, "it raises, too");
+    let lent = request("GET", "/").header("quell-retry-credit", "1");
+    let lent = send(gateway.addr(), lent.body(Full::<Bytes>::default()).unwrap()).await;
+    assert_eq!(lent.header("quell-attempts"), Some("2"), "not what its caller allows");
     let audit = shown(&gateway, "/audit").await;
     let records = audit["records"].as_array().unwrap();
     assert_eq!(
         (records.len(), &records[0]["by"], &records[0]["why"]),
-        (3, &json!("ann"), &json!("drill"))
+        (4, &json!("ann"), &json!("drill"))
     );
+}
+
+#[tokio::test]
+async fn a_lever_raises_attempts_even_where_nothing_is_retried_and_only_for_its_time() {
+    let fake = Fake::start(|_, _| answer(503, "no")).await;
+    let gateway = with_token_and(fake.addr, |config| config.policy().attempts = 1);
+    let sends = async || get(gateway.addr(), "/").await.header("quell-attempts").map(str::to_owned);
+    assert_eq!(sends().await.as_deref(), Some("1"));
+    pull(&gateway, json!({ "lever": "attempts", "value": 3, "for": "10m" })).await;
+    assert_eq!(sends().await.as_deref(), Some("3"));
+    pull(&gateway, json!({ "lever": "attempts", "value": 3, "for": "1ms" })).await;
+    until("it ends", || async { sends().await.as_deref() == Some("1") }).await;
 }
 
 #[tokio::test]
