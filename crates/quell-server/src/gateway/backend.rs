@@ -1,5 +1,6 @@
 //! Backend: an upstream as the gateway reaches it. The policies' state, and where to connect and how.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use quell::Upstream;
 use quell::config::{self, ClientTls, HostField, Protocol, Target};
 use rustls::pki_types::ServerName;
 
+use super::resolve::{Names, Resolver};
 use super::tls::{self, Offer, TlsError, Trust};
 
 /// See the [module](self).
@@ -24,6 +26,7 @@ pub(crate) struct Backend {
     pub(super) host: HostField,
     pub(super) connect_timeout: Duration,
     pub(super) resolve: Duration,
+    names: Option<Names>,
 }
 
 /// One place to send to.
@@ -51,6 +54,7 @@ impl Backend {
         upstream: Upstream,
         place: usize,
         before: Option<&Self>,
+        names: Option<&Names>,
     ) -> Result<Self, TlsError> {
         let shown = (written.tls.clone(), written.protocol);
         let kept = before.filter(|before| before.shown == shown).and_then(|b| b.tls.clone());
@@ -78,7 +82,14 @@ impl Backend {
             host: written.host,
             connect_timeout: written.connect_timeout,
             resolve: written.resolve,
+            names: names.cloned(),
         })
+    }
+
+    /// Who knows where an endpoint is, on one core.
+    pub(super) fn resolver(&self, endpoint: &Endpoint) -> Rc<Resolver> {
+        let Target { host, port, .. } = &endpoint.target;
+        Resolver::new(host, *port, self.resolve, self.names.as_ref())
     }
 }
 

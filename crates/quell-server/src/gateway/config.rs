@@ -12,6 +12,7 @@ use thiserror::Error;
 pub use quell::config::{HostField, InvalidTarget, Target};
 
 use super::plan::everything;
+use super::resolve::Names;
 
 /// The only upstream, policy and route of a gateway that was told no more than where to send.
 const DEFAULT: &str = "default";
@@ -59,6 +60,8 @@ pub struct Config {
     pub streams: u32,
     /// Whether changes of state and refusals are written to standard error.
     pub log: bool,
+    /// Who says where names are, if not the system.
+    pub names: Option<Names>,
 }
 
 impl Config {
@@ -89,7 +92,15 @@ impl Config {
     /// What a file says.
     pub fn of(file: config::Config) -> Self {
         let cores = available_parallelism().map_or(1, usize::from);
-        Self { file, path: None, set: Vec::new(), cores, streams: MOST_STREAMS, log: true }
+        Self {
+            file,
+            path: None,
+            set: Vec::new(),
+            cores,
+            streams: MOST_STREAMS,
+            log: true,
+            names: None,
+        }
     }
 
     /// The defaults on free ports, silent: for tests and demos inside a process.

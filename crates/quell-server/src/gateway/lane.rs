@@ -236,7 +236,7 @@ impl Lane {
             host: backend.host,
             protocol,
             connect_timeout: backend.connect_timeout,
-            resolver: Resolver::new(&endpoint.target.host, endpoint.target.port, backend.resolve),
+            resolver: backend.resolver(endpoint),
             tick: tick.clone(),
             idle: RefCell::default(),
             shared: RefCell::default(),

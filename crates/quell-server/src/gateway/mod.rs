@@ -74,6 +74,7 @@ use quell::run::drive;
 pub use config::{Config, HostField, InvalidTarget, Target, To};
 pub use notify::Notify;
 pub use reload::NotTaken;
+pub use resolve::Names;
 pub use start::{Error, Running, start};
 pub use tls::TlsError;
 

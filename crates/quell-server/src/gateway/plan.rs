@@ -18,6 +18,7 @@ use quell::{Clock, Upstream};
 use super::backend::Backend;
 use super::gate::{Malformed, WALKS};
 use super::log::Log;
+use super::resolve::Names;
 use super::route::{Matcher, Route, Seen, as_read, host_of};
 use super::route_limit::RouteLimit;
 use super::start::Error;
@@ -42,13 +43,35 @@ pub(crate) struct Plan {
     gone: VecDeque<Arc<Backend>>,
     /// Places given out so far.
     places: usize,
+    /// Who says where names are, if not the system.
+    names: Option<Names>,
 }
 
 impl Plan {
-    /// What a file comes to, after this plan if there is one. Nothing has changed if it fails.
-    pub(super) fn new(
+    /// What a file comes to, with names looked up so, if not the system's way.
+    pub(super) fn first(
+        file: config::Config,
+        names: Option<Names>,
+        cores: usize,
+        log: &Arc<Log>,
+    ) -> Result<Self, Error> {
+        Self::new(file, None, names, cores, log)
+    }
+
+    /// What a file comes to after this plan. Nothing has changed if it fails.
+    pub(super) fn next(
+        &self,
+        file: config::Config,
+        cores: usize,
+        log: &Arc<Log>,
+    ) -> Result<Self, Error> {
+        Self::new(file, Some(self), self.names.clone(), cores, log)
+    }
+
+    fn new(
         file: config::Config,
         before: Option<&Self>,
+        names: Option<Names>,
         cores: usize,
         log: &Arc<Log>,
     ) -> Result<Self, Error> {
@@ -68,7 +91,8 @@ impl Plan {
             };
             let place = known.map_or(places, |known| known.place);
             places = places.max(place + 1);
-            let backend = Backend::new(written, upstream, place, known.map(|known| &**known))?;
+            let known = known.map(|known| &**known);
+            let backend = Backend::new(written, upstream, place, known, names.as_ref())?;
             backends.insert(name.clone(), Arc::new(backend));
         }
         let clock = Clock::system();
@@ -94,7 +118,7 @@ impl Plan {
         };
         let gone = before.map_or_else(VecDeque::new, |before| before.gone_after(&backends));
         let generation = before.map_or(0, |before| before.generation + 1);
-        Ok(Self { generation, file, routes: made, backends, tenants, gone, places })
+        Ok(Self { generation, file, routes: made, backends, tenants, gone, places, names })
     }
 
     /// The place in [`Plan::routes`] of the first that takes such a request. `Err` is a path that routes cannot be chosen by.

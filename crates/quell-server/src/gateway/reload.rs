@@ -22,7 +22,6 @@ use tokio::time::sleep;
 
 use super::log::line;
 use super::per_core::Gateway;
-use super::plan::Plan;
 use super::start;
 use super::tls::TlsError;
 
@@ -89,7 +88,7 @@ impl Gateway {
             changes.push("gateway.listen, admin and tls take effect at the next start".to_owned());
         }
         (is.listen, is.admin, is.tls) = (was.listen.clone(), was.admin, was.tls.clone());
-        let plan = Plan::new(file, Some(&before), self.cores.len(), &self.log)?;
+        let plan = before.next(file, self.cores.len(), &self.log)?;
         let generation = plan.generation;
         self.plan.store(Arc::new(plan));
         self.generation.store(generation, Ordering::Release);

@@ -13,11 +13,12 @@ mod known;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
@@ -32,11 +33,45 @@ const SHARE: Duration = Duration::from_millis(250);
 
 type Found = io::Result<Vec<SocketAddr>>;
 type Finding = Pin<Box<dyn Future<Output = Found>>>;
+type Find = dyn Fn(&str, u16) -> Found + Send + Sync;
 
-/// Looks a name up: the system's way, or a test's.
+/// Where names are, as whoever embeds a gateway says: in place of the system's name service. It is asked on the cores, so it
+/// must not wait.
+///
+/// ```
+/// use quell_server::gateway::{Config, Names};
+///
+/// let mut config = Config::local("http://payments.test:9000".parse()?);
+/// config.names = Some(Names::new(|_, port| Ok(vec![([127, 0, 0, 1], port).into()])));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Names(Arc<Find>);
+
+impl Names {
+    /// Says which addresses a name and a port have.
+    pub fn new(
+        find: impl Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(find))
+    }
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Names")
+    }
+}
+
+/// Looks a name up: the system's way, an embedder's, or a test's.
 struct Lookup(Box<dyn Fn(String, u16) -> Finding>);
 
 impl Lookup {
+    fn of(names: Option<&Names>) -> Self {
+        let Some(Names(find)) = names.cloned() else { return Self::system() };
+        Self(Box::new(move |host, port| Box::pin(ready(find(&host, port)))))
+    }
+
     fn system() -> Self {
         Self(Box::new(|host, port| {
             Box::pin(async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) })
@@ -63,8 +98,8 @@ pub(super) struct Resolver {
 
 impl Resolver {
     /// For an endpoint's name or address (without brackets), looked up again every so often.
-    pub(super) fn new(host: &str, port: u16, every: Duration) -> Rc<Self> {
-        Self::with(host, port, every, Lookup::system())
+    pub(super) fn new(host: &str, port: u16, every: Duration, names: Option<&Names>) -> Rc<Self> {
+        Self::with(host, port, every, Lookup::of(names))
     }
 
     fn with(host: &str, port: u16, every: Duration, lookup: Lookup) -> Rc<Self> {

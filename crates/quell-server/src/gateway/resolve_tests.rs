@@ -162,11 +162,11 @@ async fn addresses_are_connected_to_without_a_lookup() {
         let names = Names::new(|_| None);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let here = listener.local_addr().unwrap();
-        let resolver = Resolver::new("127.0.0.1", here.port(), EVERY);
+        let resolver = Resolver::new("127.0.0.1", here.port(), EVERY, None);
         let stream = resolver.connect(WITHIN).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), here);
         assert!(stream.nodelay().unwrap());
-        let resolver = Resolver::new("localhost", here.port(), EVERY);
+        let resolver = Resolver::new("localhost", here.port(), EVERY, None);
         assert_eq!(resolver.connect(WITHIN).await.unwrap().peer_addr().unwrap(), here);
         for literal in ["127.0.0.1", "::1"] {
             let resolver = names.resolver(literal);

@@ -114,14 +114,14 @@ pub struct Running {
 
 /// Starts a gateway on threads of its own.
 pub fn start(config: Config) -> Result<Running, Error> {
-    let Config { file, path, set, cores, streams, log } = config;
+    let Config { file, path, set, cores, streams, log, names } = config;
     let written = file.gateway.clone();
     if !written.admin.ip().is_loopback() {
         return Err(Error::AdminNotLocal(written.admin));
     }
     let cores = cores.max(1);
     let log = Arc::new(Log::new(log));
-    let plan = Plan::new(file, None, cores, &log)?;
+    let plan = Plan::first(file, names, cores, &log)?;
     let server = |tls: &ServerTls| tls::Server::new(&tls.cert, &tls.key, tls.client_ca.as_deref());
     let tls = written.tls.as_ref().map(server).transpose()?;
     let clients = plan.backends.values().filter_map(|backend| backend.tls.as_ref());

@@ -7,10 +7,12 @@ use http_body_util::Full;
 use quell::config::{Fallback, Keys};
 use quell::core::idempotency::{OnExpiry, Spec};
 use quell_server::gateway::{Config, Running};
+use quell_server::key::Hash;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::files::Dir;
 use crate::kit::*;
 
 /// A gateway whose only route has keys.
@@ -78,6 +80,45 @@ async fn a_repeated_request_gets_the_same_reply_and_the_upstreams_state_is_not_t
     let other = request("POST", "/refund").header("idempotency-key", "k");
     let other = send(gateway.addr(), other.body(Full::from("7 euros")).unwrap()).await;
     assert!(!is_replay(&other), "another path is another key");
+}
+
+#[tokio::test]
+async fn the_same_key_of_two_tenants_is_two_keys_and_each_gets_its_own_reply() {
+    let upstream = Fake::start(|n, _| answer(201, format!("receipt {n}"))).await;
+    let dir = Dir::new("idempotency-tenants");
+    let tenant = |name: &str| {
+        let hash = Hash::of(key_of(name).as_bytes()).to_string();
+        std::fs::write(dir.path(name), hash).unwrap();
+        format!("[tenant.{name}]\nkeys = [\"file:{}\"]\n", dir.path(name).display())
+    };
+    let gateway = from_file(&format!(
+        "[upstream.x]\nendpoints = [\"http://{}\"]\n{}{}[[route]]\nupstream = \"x\"\ntenants = \"optional\"\n\
+         idempotency = {{ required = true }}\n",
+        upstream.addr,
+        tenant("shop"),
+        tenant("bank")
+    ));
+    let ask = async |tenant: Option<&str>| {
+        let mut request = request("POST", "/pay").header("idempotency-key", "k");
+        if let Some(tenant) = tenant {
+            request = request.header("x-api-key", key_of(tenant));
+        }
+        let reply = send(gateway.addr(), request.body(Full::from("7 euros")).unwrap()).await;
+        (reply.text().to_owned(), is_replay(&reply))
+    };
+    for (n, tenant) in [Some("shop"), Some("bank"), None].into_iter().enumerate() {
+        let receipt = format!("receipt {}", n + 1);
+        assert_eq!(ask(tenant).await, (receipt.clone(), false), "{tenant:?}");
+        assert_eq!(ask(tenant).await, (receipt, true), "{tenant:?}");
+    }
+    assert_eq!(ask(Some("shop")).await, ("receipt 1".to_owned(), true));
+    assert_eq!(upstream.seen().len(), 3);
+    assert!(upstream.seen().iter().all(|seen| seen.header("x-api-key").is_none()));
+}
+
+/// A tenant's key.
+fn key_of(tenant: &str) -> String {
+    format!("qk_{}", tenant.repeat(8))
 }
 
 #[tokio::test]

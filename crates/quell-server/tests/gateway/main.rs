@@ -16,6 +16,7 @@ mod grpc;
 mod idempotency;
 mod kit;
 mod life;
+mod names;
 mod proxy;
 mod reasons;
 mod reloads;
@@ -23,3 +24,5 @@ mod retry;
 mod routes;
 mod streams;
 mod tls;
+#[cfg(feature = "otlp")]
+mod traces;
