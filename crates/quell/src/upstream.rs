@@ -267,6 +267,15 @@ impl<T: Terms> Guard<T> {
         }
     }
 
+    /// How the call behaves, and when it is over whatever happens.
+    pub(crate) fn policy(&self) -> &Policy {
+        self.terms.policy()
+    }
+
+    pub(crate) fn deadline(&self) -> Time {
+        self.call.deadline()
+    }
+
     /// After [`Step::Enqueue`]: waits for a slot or a refusal, and answers what to do next.
     ///
     /// The grant goes from the seat into the call without ever being in the caller's hands, so this may be

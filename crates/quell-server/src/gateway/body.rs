@@ -10,15 +10,18 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use quell::http::ReplyBody;
 use thiserror::Error;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use super::access::Line;
 use super::lane::{Streaming, Taken};
 use super::watch::{Busy, Watch};
 use super::wire::{self, Upload};
 
-/// The longest that a body of an HTTP/2 stream may stand still.
+/// The longest that a reply's body on an HTTP/2 stream may stand still.
 const STILL: Duration = Duration::from_secs(300);
+/// Bytes of a caller's body that are to come in a second while somebody waits for it, and how far it may fall behind.
+const PACE: f64 = 1024.0;
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Why a body ended early.
 #[derive(Debug, Error)]
@@ -36,12 +39,48 @@ pub(super) enum BodyError {
 #[derive(Debug)]
 pub(super) enum Minder {
     Connection(Rc<Watch>),
-    Stream(Option<Pin<Box<Sleep>>>),
+    Stream(Timer),
+}
+
+/// A timer that runs while a body is waited for.
+#[derive(Debug)]
+pub(super) struct Timer {
+    running: Option<(Instant, Pin<Box<Sleep>>)>,
+    /// How long the body may stand still from now on.
+    left: Duration,
+    /// Whether what comes gives it only as much time as that much may take.
+    is_paced: bool,
+}
+
+impl Timer {
+    fn poll(&mut self, came: Poll<usize>, cx: &mut Context<'_>) -> Poll<()> {
+        let Poll::Ready(bytes) = came else {
+            let running = self
+                .running
+                .get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(self.left))));
+            return running.1.as_mut().poll(cx);
+        };
+        if let Some((since, _)) = self.running.take().filter(|_| self.is_paced) {
+            let earned = Duration::from_secs_f64(bytes as f64 / PACE);
+            self.left = (self.left.saturating_sub(since.elapsed()) + earned).min(GRACE);
+        }
+        Poll::Pending
+    }
 }
 
 impl Minder {
+    /// Of a reply's body.
     pub(super) fn of(busy: &Busy, is_stream: bool) -> Self {
-        if is_stream { Self::Stream(None) } else { Self::Connection(Rc::clone(busy.watch())) }
+        let timer = Timer { running: None, left: STILL, is_paced: false };
+        if is_stream { Self::Stream(timer) } else { Self::Connection(Rc::clone(busy.watch())) }
+    }
+
+    /// Of a caller's body, which has to come at a pace.
+    pub(super) fn of_upload(busy: &Busy, is_stream: bool) -> Self {
+        match Self::of(busy, is_stream) {
+            Self::Stream(_) => Self::Stream(Timer { running: None, left: GRACE, is_paced: true }),
+            connection => connection,
+        }
     }
 
     /// Looks at a body once more.
@@ -52,10 +91,14 @@ impl Minder {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match self {
             Self::Connection(watch) => watch.reading(polled.is_pending()),
-            Self::Stream(timer) if polled.is_ready() => *timer = None,
             Self::Stream(timer) => {
-                let timer = timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(STILL)));
-                if timer.as_mut().poll(cx).is_ready() {
+                let bytes = |frame: &Frame<Bytes>| frame.data_ref().map_or(0, Bytes::len);
+                let came = match &polled {
+                    Poll::Ready(Some(Ok(frame))) => Poll::Ready(bytes(frame)),
+                    Poll::Ready(_) => Poll::Ready(0),
+                    Poll::Pending => Poll::Pending,
+                };
+                if timer.poll(came, cx).is_ready() {
                     return Poll::Ready(Some(Err(BodyError::Still)));
                 }
             }
@@ -73,7 +116,7 @@ pub(super) enum Uploaded {
     Stream(Incoming),
 }
 
-/// A caller's body. By HTTP/1 it has to come at a pace.
+/// A caller's body.
 #[derive(Debug)]
 pub(super) struct FromCaller {
     body: Uploaded,
@@ -308,5 +351,35 @@ impl HttpBody for Body {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Comes with so many bytes whenever a while has passed, and tells how long that is borne.
+    async fn borne(bytes: usize, every: Duration) -> Option<Duration> {
+        let mut timer = Timer { running: None, left: GRACE, is_paced: true };
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(60) {
+            let waited = std::future::poll_fn(|cx| timer.poll(Poll::Pending, cx));
+            if tokio::time::timeout(every, waited).await.is_ok() {
+                return Some(begun.elapsed());
+            }
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(timer.poll(Poll::Ready(bytes), &mut cx).is_pending());
+        }
+        None
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_comes_at_its_pace_is_waited_for_and_a_slower_one_is_not() {
+        let second = Duration::from_secs(1);
+        assert_eq!(borne(1_024, second).await, None);
+        assert_eq!(borne(4_096, second * 4).await, None);
+        let half = borne(512, second).await.unwrap();
+        assert!((second * 9..second * 11).contains(&half), "{half:?}");
+        assert_eq!(borne(0, second * 100).await, Some(GRACE));
     }
 }

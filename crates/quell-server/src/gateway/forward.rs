@@ -81,6 +81,8 @@ pub(super) struct Outgoing<'a> {
     may_replace: bool,
     pub(super) body: Replay<FromCaller>,
     pub(super) repeatable: bool,
+    /// Since when all of the caller's body is here.
+    given_at: Cell<Option<Time>>,
     /// Which attempts have sent their first byte, by their numbers.
     sent: Cell<u64>,
     /// The connection of a reply that switches protocols.
@@ -113,6 +115,7 @@ pub(super) struct Forward<'a> {
 /// An attempt under way.
 pub(super) struct Attempt<'a> {
     number: u32,
+    outgoing: &'a Outgoing<'a>,
     exchange: Pin<Box<dyn Future<Output = Result<Reply, Failed>> + 'a>>,
 }
 
@@ -120,7 +123,9 @@ impl Future for Attempt<'_> {
     type Output = Result<Reply, Failed>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.exchange.as_mut().poll(cx)
+        let polled = self.exchange.as_mut().poll(cx);
+        self.outgoing.note_given();
+        polled
     }
 }
 
@@ -138,6 +143,7 @@ impl<'a> Outgoing<'a> {
             Payload::Streamed(body) => Replay::new(body, Pool::global(), repeatable),
             Payload::Whole(whole) => Replay::whole(whole),
         };
+        let given_at = Cell::new(body.is_over().then_some(Time::ZERO));
         Self {
             core,
             route,
@@ -152,6 +158,7 @@ impl<'a> Outgoing<'a> {
             added: RefCell::new(onward.added),
             body,
             repeatable,
+            given_at,
             sent: Cell::new(0),
             switched: Cell::new(None),
             held: None,
@@ -255,6 +262,13 @@ impl<'a> Outgoing<'a> {
         let bit = 1 << (number % 64);
         let others = self.sent.get() & !bit;
         self.sent.set(if sent { others | bit } else { others });
+    }
+
+    /// Notes when the last of the caller's body came.
+    fn note_given(&self) {
+        if self.given_at.get().is_none() && self.body.is_over() {
+            self.given_at.set(Some(self.clock().now()));
+        }
     }
 
     fn is_marked(&self, number: u32) -> bool {
@@ -386,11 +400,17 @@ impl<'a> Sender for Forward<'a> {
     fn send(&mut self, attempt: &Try) -> Attempt<'a> {
         self.outgoing.mark_sent(attempt.number, false);
         let exchange = Box::pin(self.outgoing.exchange(*attempt));
-        Attempt { number: attempt.number, exchange }
+        Attempt { number: attempt.number, outgoing: self.outgoing, exchange }
     }
 
     fn is_sent(&self, attempt: &Attempt<'a>) -> bool {
         self.outgoing.is_marked(attempt.number)
+    }
+
+    /// A stream of gRPC has no end that anybody waits for.
+    fn waits_since(&self, _: &Attempt<'a>) -> Option<Time> {
+        self.outgoing.note_given();
+        if self.outgoing.grpc.is_some() { Some(Time::ZERO) } else { self.outgoing.given_at.get() }
     }
 
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {

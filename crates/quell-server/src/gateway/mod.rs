@@ -179,7 +179,7 @@ async fn through(
     if let (Some(line), Some(tenant)) = (line, &passed.tenant) {
         line.tenant(tenant);
     }
-    let body = FromCaller::new(body, Minder::of(&busy, caller.is_h2));
+    let body = FromCaller::new(body, Minder::of_upload(&busy, caller.is_h2));
     let (payload, held) = match &route.written.idempotency {
         // Boxed because it is rare and large, as below.
         Some(keys) if !is_grpc => {

@@ -262,10 +262,19 @@ impl Core {
         });
     }
 
-    /// Whoever is in the kernel's queue is let in; whoever is connected is answered, and asked to go.
+    /// Goes on for as long as balancers need to notice. Then whoever is in the kernel's queue is let in; whoever is
+    /// connected is answered, and asked to go.
     async fn drain(self: &Rc<Self>, listener: Listener) {
+        let (delay, drain) = {
+            let gateway = &self.driven().plan.file.gateway;
+            (gateway.drain_delay, gateway.drain)
+        };
+        tokio::select! {
+            () = sleep(delay) => {}
+            () = self.accept(&listener) => {}
+        }
         self.draining.set(Drain::Lingers);
-        let until = Instant::now() + self.driven().plan.file.gateway.drain;
+        let until = Instant::now() + drain;
         listener.drain(|(stream, peer)| self.enter(stream, peer, None));
         tokio::task::yield_now().await; // lets those who were let in last be counted
         self.watches.tell(Told::Leave);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use quell::core::credit::Sends;
-use quell::core::{Reason, Time};
+use quell::core::{Outcome, Reason, Time};
 use quell::http::headers::{Answer, answer};
 use quell::http::{Word, refusal};
 use quell::run::{Done, End};
@@ -35,7 +35,7 @@ pub(super) fn reply(
     busy: Busy,
     counted: &mut Pending<'_>,
 ) -> Response<Body> {
-    let Done { end, reason, attempts, retry_at, credit, .. } = done;
+    let Done { end, outcome, reason, attempts, retry_at, credit, .. } = done;
     if let Some(reason) = reason {
         match end {
             End::Refused { earlier: None } => counted.counters.refuse(reason),
@@ -65,6 +65,10 @@ pub(super) fn reply(
                 _ => broken(busy),
             };
             (Verdict::Failed, response, true)
+        }
+        End::TimedOut { .. } if outcome == Outcome::Abandoned => {
+            let response = own(408, "the request's body did not come in time", "BODY", busy);
+            (Verdict::Abandoned, response, true)
         }
         End::TimedOut { .. } => {
             (Verdict::Failed, own(504, "the upstream did not reply in time", "TIMEOUT", busy), true)

@@ -192,3 +192,22 @@ async fn a_drain_under_load_loses_no_request_and_answers_none_twice() {
     assert_eq!(answered, *visits.lock().unwrap());
     assert!(answered.values().all(|times| *times == 1));
 }
+
+/// A balancer that asks now and then whether the gateway is ready, and sends new callers there until it has heard that it
+/// is not.
+#[tokio::test]
+async fn a_drain_with_a_delay_takes_whoever_comes_until_a_balancer_has_noticed() {
+    let upstream = Fake::start(|_, _| answer(200, "ok")).await;
+    let gateway = gateway_with(upstream.addr, |config| {
+        config.file.gateway.drain_delay = ms(600);
+    });
+    let (addr, admin) = (gateway.addr(), gateway.admin_addr());
+    let drained = tokio::task::spawn_blocking(move || gateway.drain());
+    until("not ready", || async { look(admin, "/readyz").await.status == 503 }).await;
+    for _ in 0..10 {
+        assert_eq!(get(addr, "/").await.status, 200);
+        sleep(ms(10)).await;
+    }
+    timeout(PATIENCE, drained).await.expect("still draining").unwrap();
+    assert!(TcpStream::connect(addr).await.is_err());
+}

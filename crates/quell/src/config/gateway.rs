@@ -37,7 +37,9 @@ pub struct Gateway {
     pub role: Role,
     /// Whose word on deadlines, credit and origins counts.
     pub trusted_hops: Vec<IpNet>,
-    /// The longest that a drain waits for what is under way.
+    /// How long a drain goes on taking callers, for balancers that have to notice first.
+    pub drain_delay: Duration,
+    /// The longest that a drain then waits for what is under way.
     pub drain: Duration,
     /// Callers speak TLS.
     pub tls: Option<ServerTls>,
@@ -59,6 +61,7 @@ impl Default for Gateway {
             admin_token: None,
             role: Role::Auto,
             trusted_hops: Vec::new(),
+            drain_delay: Duration::ZERO,
             drain: Duration::from_secs(30),
             tls: None,
             access_log: AccessLog::Off,
@@ -92,6 +95,7 @@ impl Gateway {
             gateway.role = role;
         }
         gateway.trusted_hops = fields.list("trusted_hops").unwrap_or_default();
+        fields.set("drain_delay", &mut gateway.drain_delay);
         fields.set("drain", &mut gateway.drain);
         gateway.tls = fields.table("tls").and_then(|inside| ServerTls::read(&inside));
         fields.set("access_log", &mut gateway.access_log);

@@ -154,6 +154,11 @@ impl<B: Body> Replay<B> {
         self.look(true, |stream| stream.rest.is_none() && stream.kept.is_some() && !stream.failed)
     }
 
+    /// Whether nothing more of it is to come: all of it was read by some attempt, or it broke off.
+    pub fn is_over(&self) -> bool {
+        self.look(true, |stream| stream.rest.is_none())
+    }
+
     /// Whether the body itself broke off: then the attempt's failure is the caller's and not the upstream's.
     pub fn has_failed(&self) -> bool {
         self.look(false, |stream| stream.failed)

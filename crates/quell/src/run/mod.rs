@@ -111,6 +111,13 @@ pub trait Sender {
         true
     }
 
+    /// Since when an attempt waits for nothing but its answer: its own time begins then. `None` while the caller has not given
+    /// all of the request, which is not the upstream's fault. Asked when an attempt's time seems to be over.
+    fn waits_since(&self, attempt: &Self::Attempt) -> Option<Time> {
+        let _ = attempt;
+        Some(Time::ZERO)
+    }
+
     /// What an attempt came to.
     fn classify(&mut self, reply: &Self::Reply) -> Outcome;
 
@@ -164,6 +171,10 @@ impl<S: Sender> Sender for &mut S {
 
     fn is_sent(&self, attempt: &Self::Attempt) -> bool {
         (**self).is_sent(attempt)
+    }
+
+    fn waits_since(&self, attempt: &Self::Attempt) -> Option<Time> {
+        (**self).waits_since(attempt)
     }
 
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {

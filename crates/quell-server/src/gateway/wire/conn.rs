@@ -102,7 +102,7 @@ impl Conn {
             Some(length) => Coded::of_length(length),
             None => Coded::CHUNKED,
         };
-        self.out = Outbox::default(); // of a connection that was used before nothing is left
+        debug_assert!(self.out.is_empty(), "nothing is left of the request before");
         head::write_request(self.out.short(), parts, terms, coded);
         self.method.clone_from(&parts.method);
         self.upload = (coded != Coded::Over).then_some((body, coded));

@@ -21,6 +21,8 @@ use crate::gateway::headers::may_be_nominated;
 
 /// Fields of a reply at most.
 const MOST_FIELDS: usize = 100;
+/// Room for most heads, so that it need not be made while one is written.
+const HEAD_ROOM: usize = 1000;
 /// Fields that are added to a reply on the way, almost always.
 const ADDED: usize = 1;
 
@@ -276,7 +278,7 @@ pub(super) fn write_request(
     Terms { host, added, may_replace }: Terms<'_>,
     body: Coded,
 ) {
-    out.reserve(1024);
+    out.reserve(HEAD_ROOM);
     out.extend_from_slice(parts.method.as_str().as_bytes());
     out.push(b' ');
     let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
@@ -323,7 +325,7 @@ pub(super) struct Manner<'a> {
 /// Writes the head of a reply to a caller.
 pub(super) fn write_reply(out: &mut Vec<u8>, parts: &response::Parts, manner: Manner<'_>) {
     let Manner { body, length, keep, version, date } = manner;
-    out.reserve(1024);
+    out.reserve(HEAD_ROOM);
     write_status(out, parts.status);
     let (mut has_length, mut has_date, mut has_connection) = (false, false, false);
     for (name, value) in &parts.headers {

@@ -13,6 +13,8 @@ use crate::gateway::io::Io;
 
 /// A longer piece is not copied.
 const SHORT: usize = 8 * 1024;
+/// A larger buffer is not kept for the next message; most heads fit into this.
+const KEPT: usize = 1024;
 /// So much waits at most before more is taken.
 const ENOUGH: usize = 16 * 1024;
 
@@ -89,7 +91,10 @@ impl Outbox {
             ready!(Pin::new(io).poll_flush(cx))?;
             self.unflushed = false;
         }
-        self.short = Vec::new(); // a connection that rests holds no memory
+        if self.short.capacity() > KEPT {
+            self.short = Vec::new(); // a connection that rests holds little memory
+        }
+        self.short.clear();
         self.at = 0;
         Poll::Ready(Ok(()))
     }

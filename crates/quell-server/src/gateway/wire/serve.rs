@@ -125,7 +125,8 @@ fn poll_answer(
 
 /// A reply on its way out.
 struct Reply {
-    body: Body,
+    /// `None` once all of it was taken: from then on its request is over, and noted.
+    body: Option<Body>,
     coded: Coded,
     keep: bool,
     is_over: bool,
@@ -161,7 +162,9 @@ impl Reply {
         inner.is_replying = true;
         let manner = Manner { body: coded, length, keep, version, date };
         head::write_reply(inner.out.short(), &parts, manner);
-        Self { body, coded, keep, is_over: coded == Coded::Over, is_broken: false, was_full: false }
+        let is_over = coded == Coded::Over;
+        let body = (!is_over).then_some(body);
+        Self { body, coded, keep, is_over, is_broken: false, was_full: false }
     }
 
     /// `Ready` with whether all of it went out.
@@ -191,7 +194,8 @@ impl Reply {
                 return;
             }
             // The body may be read from the very connection that it goes to: nothing is borrowed meanwhile.
-            let polled = Pin::new(&mut self.body).poll_frame(cx);
+            let Some(body) = &mut self.body else { return };
+            let polled = Pin::new(body).poll_frame(cx);
             let out = &mut talk.0.borrow_mut().out;
             let is_chunked = matches!(self.coded, Coded::Chunks(_));
             match polled {
@@ -221,6 +225,9 @@ impl Reply {
                     self.is_broken = matches!(self.coded, Coded::Length(_));
                     self.is_over = true;
                 }
+            }
+            if self.is_over {
+                self.body = None;
             }
         }
     }
