@@ -270,17 +270,21 @@ impl InFlight {
     }
 
     /// A caller who came then left without an answer, or took one that was later than expected. While others are answered,
-    /// who leaves within a few service times has not waited in vain, and those who leave together are one: a load generator
-    /// ended, a client was restarted, a health check hung up.
+    /// who leaves within a few service times has not waited in vain, and of those who leave together at an age that nobody
+    /// is impatient at only one counts: a load generator ended, a client was restarted, a health check hung up.
     #[cold]
     pub fn learn_patience(&mut self, now: Time, since: Time) {
         let age = now.since(since);
         if self.pace.has_served_after(since) {
-            let is_usual = self.pace.known().is_some_and(|known| age < known.base * USUAL);
-            if is_usual || now.since(self.left_at) < TOGETHER {
+            if self.pace.known().is_some_and(|known| age < known.base * USUAL) {
                 return;
             }
-            self.left_at = now;
+            if age < LEAST_PATIENCE {
+                if now.since(self.left_at) < TOGETHER {
+                    return;
+                }
+                self.left_at = now;
+            }
         }
         self.left.learn(age);
         self.decide();

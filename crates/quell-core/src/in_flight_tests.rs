@@ -225,7 +225,7 @@ fn a_reload_keeps_what_was_learned_and_the_new_bounds_apply_at_once() {
 #[test]
 fn callers_who_leave_within_a_few_service_times_teach_nothing_while_others_are_answered() {
     let mut limit = adaptive();
-    serve(&mut limit, (1_000, 5_000), 100, 100);
+    serve(&mut limit, (1_000, 5_000), 100, 10);
     let base = limit.known().unwrap().base;
     let leave = |limit: &mut InFlight, came: Time, age: Duration| {
         for _ in 0..200 {
@@ -233,16 +233,21 @@ fn callers_who_leave_within_a_few_service_times_teach_nothing_while_others_are_a
         }
         limit.patience()
     };
-    let before = at(4_900);
+    let before = at(4_980);
     assert_eq!(leave(&mut limit, before, base * 2), PER_TRY, "others were answered since");
     assert_eq!(leave(&mut limit, before, base * 4), PER_TRY, "two hundred at once are one");
-    let load = Load { under_way: 10, queued: false };
-    for second in 0..20 {
-        limit.served(at(6_000 + second * 1_000), at(5_900 + second * 1_000), load);
-        limit.learn_patience(at(6_001 + second * 1_000), at(5_601 + second * 1_000));
+    let load = Load { under_way: 1, queued: false };
+    for second in 6..26 {
+        limit.served(at(second * 1_000), at(second * 1_000 - 10), load);
+        limit.learn_patience(at(second * 1_000 + 1), at(second * 1_000 - 39));
     }
-    assert_eq!(limit.patience(), base * 4, "twenty in a row are many");
-    assert_eq!(leave(&mut limit, at(30_000), base * 2), base * 3, "nobody was answered since");
+    assert_eq!(limit.patience(), LEAST_PATIENCE, "twenty in a row are many");
+    assert_eq!(leave(&mut limit, before, base * 20), base * 20, "that is long");
+    assert_eq!(
+        leave(&mut limit, at(30_000), base * 2),
+        LEAST_PATIENCE,
+        "nobody was answered since"
+    );
 }
 
 /// An answer that comes later than anybody was believed to wait, and not one at that very age, is late.

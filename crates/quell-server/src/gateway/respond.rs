@@ -8,7 +8,7 @@ use http::{Response, StatusCode};
 use quell::core::credit::Sends;
 use quell::core::{Outcome, Reason, Time};
 use quell::http::headers::{Answer, answer};
-use quell::http::{Word, refusal};
+use quell::http::{Word, reasoned, refusal};
 use quell::run::{Done, End};
 
 use super::body::Body;
@@ -75,7 +75,7 @@ pub(super) fn reply(
         }
         End::Refused { .. } => {
             let reason = reason.unwrap_or(Reason::Shed);
-            let response = refusal(reason.status(), reason, attempts, wait);
+            let response = reasoned(reason.status(), reason, attempts);
             (Verdict::Refused, response.map(|bytes| Body::own(bytes, busy)), true)
         }
     };

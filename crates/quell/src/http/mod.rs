@@ -39,7 +39,7 @@ pub use classify::{Statuses, classify};
 pub use delivery::delivery;
 pub use hint::hint;
 pub use pool::{LONGEST_KEPT, Pool};
-pub use refusal::{own, refusal};
+pub use refusal::{own, reasoned, refusal};
 pub use replay::{Replay, ReplayBody, ReplayError};
 pub use reply::{Keep, ReplyBody};
 pub use safety::{IDEMPOTENCY_KEY, UnsafeMethods, is_repeatable};

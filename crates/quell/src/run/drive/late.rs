@@ -1,0 +1,76 @@
+//! Late: when an attempt's time is over, and when a hedge is due.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use quell_core::{Failure, Fault, Input, Outcome, Step, Time};
+
+use super::Driving;
+use crate::{
+    run::{Sender, Waits},
+    upstream::Terms,
+};
+
+impl<T: Terms, S: Sender> Driving<'_, T, S> {
+    /// Looks at the hedge, and then at the clock.
+    #[cold]
+    pub(super) fn poll_slowly(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        if let Some(hedge) = self.hedge
+            && let Poll::Ready(reply) = hedge.as_mut().poll(cx)
+        {
+            let outcome = self.sender.classify(&reply);
+            return Poll::Ready(self.ended(1, Some(reply), outcome));
+        }
+        loop {
+            let Some((slot, until)) = self.first_to_time_out() else {
+                return Poll::Ready(self.guard.step(Input::Woke)); // there is nothing to go on waiting for
+            };
+            if *self.waits == Waits::Blocking {
+                return Poll::Pending; // which a thread cannot wait for
+            }
+            let wake_at = self.hedge_at.map_or(until, |at| at.min(until));
+            let clock = self.guard.upstream().clock();
+            ready!(self.timer.as_mut().poll_until(cx, clock, wake_at));
+            return Poll::Ready(match (self.hedge_at.take(), self.late(slot)) {
+                (Some(at), _) if at < until => {
+                    self.ask_whether_repeatable(self.sender.is_whole());
+                    self.guard.step(Input::HedgeDue)
+                }
+                (_, Ok(outcome)) => self.ended(slot, None, outcome),
+                (_, Err(later)) => {
+                    if let Some(open) = &mut self.tries[usize::from(slot)] {
+                        open.timeout_at = later;
+                    }
+                    continue;
+                }
+            });
+        }
+    }
+
+    /// What an attempt comes to whose time seems to be over. Its own time begins when its request is out: as long as the
+    /// caller is at it only the call's deadline counts, and who has not given all of it by then has left. `Err` is when to
+    /// look again.
+    fn late(&self, slot: u8) -> Result<Outcome, Time> {
+        let timed_out = Outcome::Failed(Failure::of(Fault::Timeout));
+        let under_way = match slot {
+            0 => self.first.as_ref().as_pin_ref().map(Pin::get_ref),
+            _ => self.hedge.as_deref(),
+        };
+        let since = under_way.map_or(Some(Time::ZERO), |attempt| self.sender.waits_since(attempt));
+        let now = self.guard.upstream().clock().now();
+        let later = since.unwrap_or(now) + self.guard.policy().per_try();
+        let until = later.min(self.guard.deadline());
+        match since {
+            _ if until > now => Err(until),
+            Some(_) => Ok(timed_out),
+            None => Ok(Outcome::Abandoned),
+        }
+    }
+
+    fn first_to_time_out(&self) -> Option<(u8, Time)> {
+        let open = self.tries.iter().zip(0..).filter_map(|(open, slot)| Some((slot, (*open)?)));
+        open.map(|(slot, open)| (slot, open.timeout_at)).min_by_key(|(_, at)| *at)
+    }
+}
