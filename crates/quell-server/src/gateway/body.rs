@@ -38,7 +38,8 @@ pub(super) enum BodyError {
 /// of its own where there are many.
 #[derive(Debug)]
 pub(super) enum Minder {
-    Connection(Rc<Watch>),
+    Reply(Rc<Watch>),
+    Upload(Rc<Watch>),
     Stream(Timer),
 }
 
@@ -72,15 +73,13 @@ impl Minder {
     /// Of a reply's body.
     pub(super) fn of(busy: &Busy, is_stream: bool) -> Self {
         let timer = Timer { running: None, left: STILL, is_paced: false };
-        if is_stream { Self::Stream(timer) } else { Self::Connection(Rc::clone(busy.watch())) }
+        if is_stream { Self::Stream(timer) } else { Self::Reply(Rc::clone(busy.watch())) }
     }
 
     /// Of a caller's body, which has to come at a pace.
     pub(super) fn of_upload(busy: &Busy, is_stream: bool) -> Self {
-        match Self::of(busy, is_stream) {
-            Self::Stream(_) => Self::Stream(Timer { running: None, left: GRACE, is_paced: true }),
-            connection => connection,
-        }
+        let timer = Timer { running: None, left: GRACE, is_paced: true };
+        if is_stream { Self::Stream(timer) } else { Self::Upload(Rc::clone(busy.watch())) }
     }
 
     /// Looks at a body once more.
@@ -90,7 +89,8 @@ impl Minder {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match self {
-            Self::Connection(watch) => watch.reading(polled.is_pending()),
+            Self::Reply(watch) => watch.reading(polled.is_pending()),
+            Self::Upload(watch) => watch.uploading(polled.is_pending()),
             Self::Stream(timer) => {
                 let bytes = |frame: &Frame<Bytes>| frame.data_ref().map_or(0, Bytes::len);
                 let came = match &polled {
@@ -138,7 +138,7 @@ impl HttpBody for FromCaller {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let Self { body, minder } = self.get_mut();
-        let polled = match body {
+        match body {
             Uploaded::Wire(body) => {
                 let polled = Pin::new(body).poll_frame(cx);
                 minder.poll(polled, cx)
@@ -147,11 +147,7 @@ impl HttpBody for FromCaller {
                 let polled = Pin::new(body).poll_frame(cx);
                 minder.poll(polled, cx)
             }
-        };
-        if let Minder::Connection(watch) = minder {
-            watch.uploading(polled.is_pending());
         }
-        polled
     }
 
     fn is_end_stream(&self) -> bool {
@@ -171,7 +167,7 @@ impl HttpBody for FromCaller {
 
 impl Drop for FromCaller {
     fn drop(&mut self) {
-        if let Minder::Connection(watch) = &self.minder {
+        if let Minder::Upload(watch) = &self.minder {
             watch.body_dropped();
         }
     }

@@ -83,6 +83,8 @@ pub(super) struct Outgoing<'a> {
     pub(super) repeatable: bool,
     /// Since when all of the caller's body is here.
     given_at: Cell<Option<Time>>,
+    /// How much of it was taken when somebody last looked.
+    taken: Cell<usize>,
     /// Which attempts have sent their first byte, by their numbers.
     sent: Cell<u64>,
     /// The connection of a reply that switches protocols.
@@ -159,6 +161,7 @@ impl<'a> Outgoing<'a> {
             body,
             repeatable,
             given_at,
+            taken: Cell::new(usize::MAX),
             sent: Cell::new(0),
             switched: Cell::new(None),
             held: None,
@@ -407,10 +410,16 @@ impl<'a> Sender for Forward<'a> {
         self.outgoing.is_marked(attempt.number)
     }
 
-    /// A stream of gRPC has no end that anybody waits for.
+    /// A stream of gRPC has no end that anybody waits for. Whoever takes none of what the caller gives is late itself.
     fn waits_since(&self, _: &Attempt<'a>) -> Option<Time> {
-        self.outgoing.note_given();
-        if self.outgoing.grpc.is_some() { Some(Time::ZERO) } else { self.outgoing.given_at.get() }
+        let outgoing = self.outgoing;
+        outgoing.note_given();
+        let taken = outgoing.body.taken();
+        let goes_on = outgoing.taken.replace(taken) != taken || outgoing.busy.watch().wants_body();
+        match outgoing.given_at.get() {
+            None if goes_on && outgoing.grpc.is_none() => None,
+            given_at => given_at.or(Some(Time::ZERO)),
+        }
     }
 
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {

@@ -243,8 +243,12 @@ pub(super) fn fit<B>(request: &mut Request<B>, lane: &Lane) {
 /// The target as an origin server wants it: without scheme and host, which the `Host` field has.
 pub(super) fn to_origin_form(uri: &mut Uri) {
     if uri.authority().is_some() {
-        let path = uri.path_and_query().cloned();
-        *uri = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
+        let target = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        let target = match target.starts_with('?') {
+            true => PathAndQuery::try_from(format!("/{target}")).ok(),
+            false => uri.path_and_query().cloned(),
+        };
+        *uri = Uri::from(target.unwrap_or_else(|| PathAndQuery::from_static("/")));
     }
 }
 
@@ -272,6 +276,28 @@ fn drop_hop_by_hop(headers: &mut HeaderMap) {
         drop_nominated(headers);
     }
     drop_where(headers, is_hop_by_hop);
+}
+
+/// Whether a field may stand before a reply or behind a body: none that frames, routes or vouches for a message, and none
+/// of those that only we may write.
+pub(super) fn may_trail(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    !is_hop_by_hop(name)
+        && !is_ours(name, false)
+        && !name.starts_with("quell-")
+        && !matches!(
+            name,
+            "host"
+                | "content-length"
+                | "content-type"
+                | "content-encoding"
+                | "content-range"
+                | "trailer"
+                | "authorization"
+                | "cookie"
+                | "set-cookie"
+                | "idempotency-key"
+        )
 }
 
 /// Whether `Connection` may keep a field to itself: none of ours, and none that frames or routes the message.

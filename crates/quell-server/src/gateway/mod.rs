@@ -168,6 +168,10 @@ async fn through(
     let onward = headers::onward(&mut parts, marks, facts);
     let switches = onward.upgrade.is_some();
     headers::to_origin_form(&mut parts.uri);
+    if !route.rewrite(&mut parts) {
+        counted.verdict = Verdict::Malformed;
+        return respond::malformed(gate::SPELT, busy);
+    }
     if let Some(reason) = core.cannot_serve(route) {
         counted.refuse(reason);
         return respond::refused(reason, None, busy);
@@ -196,7 +200,6 @@ async fn through(
         }
         _ => (Payload::Streamed(body), None),
     };
-    route.rewrite(&mut parts);
 
     let mut guard = upstream.begin(&route.policy);
     let call = guard.call();

@@ -80,17 +80,18 @@ impl Route {
         Self { limit, counters: Arc::clone(&known.counters), ..self }
     }
 
-    /// Takes away or replaces the prefix that matched.
-    pub(super) fn rewrite(&self, parts: &mut Parts) {
+    /// Takes away or replaces the prefix that matched. `false` if the path is spelt in another way: nobody asked us to spell it
+    /// anew, and passing it on as it is would lead around the rule.
+    #[must_use]
+    pub(super) fn rewrite(&self, parts: &mut Parts) -> bool {
         let (Some(instead), PathMatch::Prefix(prefix) | PathMatch::Exact(prefix)) =
             (&self.written.rewrite, &self.written.matches.path)
         else {
-            return;
+            return true;
         };
-        // One that is spelt in another way goes on as it came: nobody asked us to spell it anew.
         let rest = parts.uri.path().strip_prefix(prefix.trim_end_matches('/'));
         let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with('/')) else {
-            return;
+            return false;
         };
         let mut target = format!("{}{rest}", instead.trim_end_matches('/'));
         if !target.starts_with('/') {
@@ -103,6 +104,7 @@ impl Route {
         if let Ok(target) = PathAndQuery::try_from(target) {
             parts.uri = Uri::from(target);
         }
+        true
     }
 }
 

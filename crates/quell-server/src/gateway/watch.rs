@@ -23,7 +23,9 @@ pub(super) const TICK: Duration = Duration::from_millis(500);
 
 const HEAD: u32 = ticks(10);
 const KEEP_ALIVE: u32 = ticks(60);
-const READ_IDLE: u32 = ticks(30);
+/// A caller's body, and a reply's, which may have nothing to say for long.
+const UPLOAD_IDLE: u32 = ticks(30);
+const REPLY_IDLE: u32 = ticks(300);
 const WRITE_STALL: u32 = ticks(15);
 const LINGER: u32 = ticks(1);
 
@@ -62,7 +64,8 @@ pub(super) struct Watch {
     linger_since: Cell<u32>,
     head_since: Cell<u32>,
     idle_since: Cell<u32>,
-    read_since: Cell<u32>,
+    upload_since: Cell<u32>,
+    reply_since: Cell<u32>,
     write_since: Cell<u32>,
     in_body: Cell<bool>,
     wants_body: Cell<bool>,
@@ -113,17 +116,22 @@ impl Watch {
     /// Somebody waits for more of the caller's body (or got some).
     pub(super) fn uploading(&self, waits: bool) {
         self.wants_body.set(waits);
-        self.reading(waits);
+        since(&self.upload_since, waits, &self.clock);
+    }
+
+    /// Whether somebody does.
+    pub(super) fn wants_body(&self) -> bool {
+        self.wants_body.get()
     }
 
     /// Nobody wants the rest of the caller's body.
     pub(super) fn body_dropped(&self) {
-        self.wants_body.set(false);
+        self.uploading(false);
     }
 
-    /// A body, of either way, has nothing to read (or has again).
+    /// A reply's body has nothing to read (or has again).
     pub(super) fn reading(&self, waits: bool) {
-        since(&self.read_since, waits, &self.clock);
+        since(&self.reply_since, waits, &self.clock);
     }
 
     /// The caller takes no more bytes (or does again).
@@ -162,7 +170,8 @@ impl Watch {
     fn is_late(&self, now: u32) -> bool {
         let idle = self.busy.get() == 0;
         let late = |since: &Cell<u32>, limit| since.get() != 0 && now - since.get() >= limit;
-        late(&self.read_since, READ_IDLE)
+        late(&self.upload_since, UPLOAD_IDLE)
+            || late(&self.reply_since, REPLY_IDLE)
             || late(&self.write_since, WRITE_STALL)
             || late(&self.linger_since, LINGER)
             || self.ahead.get() < 0
@@ -195,7 +204,8 @@ impl Drop for Busy {
         watch.busy.set(watch.busy.get() - 1);
         if watch.busy.get() == 0 {
             let now = watch.clock.get();
-            watch.read_since.set(0);
+            watch.upload_since.set(0);
+            watch.reply_since.set(0);
             watch.idle_since.set(now);
             if watch.head_since.get() != 0 {
                 watch.head_since.set(now); // the next head was begun before its turn
@@ -229,7 +239,8 @@ impl Watches {
             linger_since: Cell::new(0),
             head_since: Cell::new(0),
             idle_since: Cell::new(self.clock.get()),
-            read_since: Cell::new(0),
+            upload_since: Cell::new(0),
+            reply_since: Cell::new(0),
             write_since: Cell::new(0),
             in_body: Cell::new(false),
             wants_body: Cell::new(false),

@@ -24,7 +24,7 @@ fn an_idle_connection_is_kept_for_a_minute_and_a_head_for_ten_seconds() {
 fn a_busy_connection_is_closed_only_when_a_body_stands_still() {
     assert_eq!(after(3_600, |watch| Some(watch.begin())), Told::Nothing);
     let reading = |watch: &Rc<Watch>| {
-        watch.reading(true);
+        watch.uploading(true);
         Some(watch.begin())
     };
     assert_eq!(after(29, reading), Told::Nothing);
@@ -135,4 +135,24 @@ fn close_is_the_last_word() {
     assert_eq!(watch.told.get(), Told::Close);
     watches.leave(id);
     assert_eq!(watches.len(), 0);
+}
+
+#[test]
+fn a_reply_may_be_silent_for_five_minutes_and_a_caller_who_is_waited_for_may_not() {
+    for (is_reply, seconds) in [(true, 300), (false, 30)] {
+        let watches = Watches::default();
+        let (_, watch) = watches.enter();
+        let _busy = watch.begin();
+        if is_reply {
+            watch.reading(true);
+        } else {
+            watch.uploading(true);
+        }
+        for _ in 0..seconds * 2 {
+            watches.tick();
+        }
+        assert_eq!(watch.told.get(), Told::Nothing);
+        watches.tick();
+        assert_eq!(watch.told.get(), Told::Close, "after {seconds} s");
+    }
 }

@@ -328,3 +328,93 @@ async fn echo() -> std::net::SocketAddr {
     });
     addr
 }
+
+/// What a caller sees of a service that answers with these packets, a moment apart.
+async fn answered_by(ask: &str, packets: &[&[u8]]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gateway = gateway_with(listener.local_addr().unwrap(), |config| {
+        config.policy().attempts = 1;
+    });
+    let mut caller = TcpStream::connect(gateway.addr()).await.unwrap();
+    caller.write_all(ask.as_bytes()).await.unwrap();
+    let (mut service, _) = accept(&listener).await;
+    for packet in packets {
+        let _ = service.write_all(packet).await; // it may be let go in the middle
+        tokio::time::sleep(ms(30)).await;
+    }
+    let mut seen = Vec::new();
+    timeout(PATIENCE, caller.read_to_end(&mut seen)).await.unwrap().unwrap();
+    String::from_utf8(seen).unwrap()
+}
+
+const LAST: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+
+#[tokio::test]
+async fn a_reply_whose_head_is_too_long_is_none_however_it_is_cut() {
+    let first =
+        ["HTTP/1.1 200 OK\r\nx-a: Zset-cookie=forged=1", &"a".repeat(55_000), "\r\n"].concat();
+    let rest = ["x-b: ", &"b".repeat(20_000), "\r\ncontent-length: 2\r\n\r\nok"].concat();
+    let seen = answered_by(LAST, &[first.as_bytes(), rest.as_bytes()]).await;
+    assert!(seen.starts_with("HTTP/1.1 502") && !seen.contains("forged"), "{seen}");
+    let coded = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n";
+    assert!(answered_by(LAST, &[coded]).await.starts_with("HTTP/1.1 502"));
+}
+
+#[tokio::test]
+async fn a_whole_reply_to_a_part_of_a_request_is_the_last_and_says_so() {
+    let ask = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\na part";
+    let early = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nbig";
+    let seen = answered_by(ask, &[early]).await;
+    assert!(seen.starts_with("HTTP/1.1 413") && seen.ends_with("big"), "{seen}");
+    assert!(seen.contains("connection: close\r\n"), "{seen}");
+}
+
+#[tokio::test]
+async fn trailers_that_frame_or_vouch_go_no_further() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gateway = gateway(listener.local_addr().unwrap());
+    let mut caller = TcpStream::connect(gateway.addr()).await.unwrap();
+    let ask = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\
+        x-forwarded-for: 6.6.6.6\r\nquell-attempt: 9\r\nx-sum: 7\r\n\r\n";
+    caller.write_all(ask.as_bytes()).await.unwrap();
+    let (mut service, mut seen) = accept(&listener).await;
+    while !seen.ends_with("x-sum: 7\r\n\r\n") {
+        seen += &until_seen(&mut service, "\r\n\r\n").await;
+    }
+    assert!(!seen.contains("6.6.6.6") && !seen.contains("quell-attempt: 9"), "{seen}");
+}
+
+#[tokio::test]
+async fn a_caller_who_leaves_behind_more_than_is_read_ahead_is_noticed() {
+    let upstream = Fake::start(|_, _| None).await;
+    let gateway = gateway(upstream.addr);
+    let mut caller = TcpStream::connect(gateway.addr()).await.unwrap();
+    let next = "GET /next HTTP/1.1\r\nHost: a\r\n\r\n";
+    let asks = ["GET /slow HTTP/1.1\r\nHost: a\r\n\r\n", &next.repeat(1_000)].concat();
+    caller.write_all(asks.as_bytes()).await.unwrap();
+    until("it arrives", || async { upstream.seen().len() == 1 }).await;
+    drop(caller);
+    until("it is let go", || async { gauge(&gateway, "quell_ghosts").await == 1.0 }).await;
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+/// H12, from the other side: whoever takes nothing is late, however willing the caller is.
+#[tokio::test]
+async fn a_service_that_stops_reading_is_late_and_not_its_caller() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gateway = gateway_with(listener.local_addr().unwrap(), |config| {
+        config.policy().per_try_timeout = Some(ms(300));
+        config.policy().timeout = ms(10_000);
+    });
+    let mut caller = TcpStream::connect(gateway.addr()).await.unwrap();
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n";
+    caller.write_all(head.as_bytes()).await.unwrap();
+    let (mut read, mut write) = caller.into_split();
+    let sends =
+        tokio::spawn(async move { while write.write_all(&[b'x'; 65_536]).await.is_ok() {} });
+    let (_service, _) = accept(&listener).await;
+    let mut seen = [0; 16];
+    timeout(ms(5_000), read.read_exact(&mut seen)).await.expect("too late").unwrap();
+    assert!(seen.starts_with(b"HTTP/1.1 504"), "{}", String::from_utf8_lossy(&seen));
+    sends.abort();
+}

@@ -154,6 +154,11 @@ impl<B: Body> Replay<B> {
         self.look(true, |stream| stream.rest.is_none() && stream.kept.is_some() && !stream.failed)
     }
 
+    /// How much of it was read so far, by anybody.
+    pub fn taken(&self) -> usize {
+        self.0.as_ref().map_or(0, |stream| stream.lock().read)
+    }
+
     /// Whether nothing more of it is to come: all of it was read by some attempt, or it broke off.
     pub fn is_over(&self) -> bool {
         self.look(true, |stream| stream.rest.is_none())

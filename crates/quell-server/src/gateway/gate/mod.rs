@@ -1,12 +1,12 @@
 //! The gate: requests that two parsers could read differently are refused before anything else happens.
 //!
 //! **Why.** Where a front and the service behind it disagree about where a request ends, a caller can hide one
-//! request in the body of another. Parsers that repair what they are given are how such disagreements begin, and
-//! hyper repairs: bare line feeds, a `Content-Length` beside chunks, blanks in many places.
+//! request in the body of another. Parsers that repair what they are given are how such disagreements begin: bare line
+//! feeds, a `Content-Length` beside chunks, blanks in many places.
 //!
 //! **How.** Twice, because each place sees what the other cannot:
 //!
-//! 1. [`Gate`] looks at the bytes of HTTP/1 before hyper does (the `socket` asks it). It follows the messages (`head`,
+//! 1. [`Gate`] looks at the bytes of HTTP/1 before anything else does (the `wire` asks it). It follows the messages (`head`,
 //!    then a body of known length, or `chunks`, or none, then the next head) and lets only whole, well-formed heads
 //!    through. Each byte of a head is looked at once and not copied; bodies of known length are counted, not read.
 //! 2. [`check()`] looks at the parsed request, of HTTP/2 too: which host it is for, what may not be in it.
@@ -42,6 +42,13 @@ pub(super) const WALKS: Malformed = Malformed {
     status: StatusCode::BAD_REQUEST,
     code: "target",
     error: "the path has . or .. in it, and routes are chosen by paths",
+};
+
+/// A path that a route takes and cannot rewrite.
+pub(super) const SPELT: Malformed = Malformed {
+    status: StatusCode::BAD_REQUEST,
+    code: "target",
+    error: "the path is spelt in another way than the route that rewrites it",
 };
 
 impl Malformed {

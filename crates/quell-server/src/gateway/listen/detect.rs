@@ -51,6 +51,10 @@ impl<S> Prefixed<S> {
         Self { bytes: [0; PREFACE.len()], read: 0, given: 0, stream }
     }
 
+    pub(in crate::gateway) fn get_ref(&self) -> &S {
+        &self.stream
+    }
+
     fn waiting(&self) -> &[u8] {
         &self.bytes[usize::from(self.given)..usize::from(self.read)]
     }

@@ -1,10 +1,10 @@
 //! A caller's connection, whichever door it came through.
 
 use std::io::{self, IoSlice};
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 /// See the [module](self).
@@ -22,6 +22,19 @@ macro_rules! either {
             Stream::Unix($inner) => $call,
         }
     };
+}
+
+impl Stream {
+    /// Whether the other end is known to have closed it.
+    pub(in crate::gateway) fn is_closed(&self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        let ready = either!(self, inner => pin!(inner.ready(Interest::READABLE)).poll(&mut cx));
+        match ready {
+            Poll::Ready(Ok(ready)) => ready.is_read_closed() || ready.is_error(),
+            Poll::Ready(Err(_)) => true,
+            Poll::Pending => false,
+        }
+    }
 }
 
 impl AsyncRead for Stream {

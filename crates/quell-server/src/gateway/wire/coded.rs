@@ -133,7 +133,7 @@ impl Coded {
         let mut fields = [httparse::EMPTY_HEADER; MOST_TRAILERS];
         match httparse::parse_headers(bytes, &mut fields) {
             Ok(Status::Complete((length, fields))) => {
-                let trailers = head::copied(fields).ok_or(TRAILERS)?;
+                let trailers = head::trailers(fields).ok_or(TRAILERS)?;
                 bytes.advance(length);
                 *self = Self::Over;
                 Ok(Piece::Trailers(trailers))

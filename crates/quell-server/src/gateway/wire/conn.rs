@@ -20,8 +20,6 @@ use crate::gateway::forward::RequestBody;
 use crate::gateway::io::Io;
 use crate::gateway::tunnel::Raw;
 
-/// The longest head of a reply.
-const LONGEST_HEAD: usize = 60 * 1024;
 /// Replies that may come before the real one.
 const MOST_INTERIM: u32 = 100;
 
@@ -152,13 +150,7 @@ impl Conn {
         if self.inbox.is_empty() {
             return Ok(None);
         }
-        match head::reply(&mut self.inbox, &self.method) {
-            Ok(None) if self.inbox.len() > LONGEST_HEAD => {
-                Err(Lost::Sent(Broken::Garbled("its head is longer than 60 KiB")))
-            }
-            Ok(told) => Ok(told),
-            Err(broken) => Err(Lost::Sent(broken)),
-        }
+        head::reply(&mut self.inbox, &self.method).map_err(Lost::Sent)
     }
 
     fn lost<T>(&self, broken: Broken) -> Poll<Result<T, Lost>> {

@@ -17,8 +17,10 @@ use httparse::{Header, Status};
 use super::Broken;
 use super::coded::Coded;
 use super::conn::Terms;
-use crate::gateway::headers::may_be_nominated;
+use crate::gateway::headers::{may_be_nominated, may_trail};
 
+/// The longest head of a reply.
+const LONGEST_REPLY: usize = 60 * 1024;
 /// Fields of a reply at most.
 const MOST_FIELDS: usize = 100;
 /// Room for most heads, so that it need not be made while one is written.
@@ -27,6 +29,8 @@ const HEAD_ROOM: usize = 1000;
 const ADDED: usize = 1;
 
 const HEAD: Broken = Broken::Garbled("a head that cannot be read");
+const TOO_LONG: Broken = Broken::Garbled("its head is longer than 60 KiB");
+const CODINGS: Broken = Broken::Garbled("a coding besides that of chunks");
 const LENGTH: Broken = Broken::Garbled("it claims several lengths");
 
 /// The head of a caller's request, and what follows it.
@@ -88,8 +92,9 @@ pub(super) fn reply(bytes: &mut BytesMut, asked: &Method) -> Result<Option<Told>
     let mut read = httparse::Response::new(&mut []);
     let config = httparse::ParserConfig::default();
     let length = match config.parse_response_with_uninit_headers(&mut read, bytes, &mut found) {
-        Ok(Status::Complete(length)) => length,
-        Ok(Status::Partial) => return Ok(None),
+        Ok(Status::Complete(length)) if length <= LONGEST_REPLY => length,
+        Ok(Status::Partial) if bytes.len() <= LONGEST_REPLY => return Ok(None),
+        Ok(_) => return Err(TOO_LONG),
         Err(_) => return Err(HEAD),
     };
     let status = read.code.and_then(|code| StatusCode::from_u16(code).ok()).ok_or(HEAD)?;
@@ -112,6 +117,7 @@ pub(super) fn reply(bytes: &mut BytesMut, asked: &Method) -> Result<Option<Told>
     let mut keep = said.keeps(version);
     let coded = match said.chunked {
         // Of chunks and a length the chunks count, and nobody else should see the length.
+        Some(_) if said.codings > 1 => return Err(CODINGS), // undone by nobody, and named to nobody
         Some(is_chunked) => {
             keep &= parts.headers.remove(CONTENT_LENGTH).is_none();
             if is_chunked { Coded::CHUNKED } else { Coded::UntilEnd }
@@ -141,8 +147,8 @@ fn version(minor: Option<u8>) -> Version {
     if minor == Some(1) { Version::HTTP_11 } else { Version::HTTP_10 }
 }
 
-/// From where to where; a head is shorter than 64 KiB.
-type Place = (u16, u16);
+/// From where to where.
+type Place = (u32, u32);
 
 /// Takes the first of the bytes off. Where that is all of them, the memory goes along.
 pub(super) fn split(bytes: &mut BytesMut, length: usize) -> Bytes {
@@ -181,6 +187,7 @@ struct Said {
     nominated: Vec<HeaderName>,
     /// Whether the last coding is that of chunks, if there is one.
     chunked: Option<bool>,
+    codings: usize,
     /// Every length that is told, if they are one.
     length: Option<Option<u64>>,
 }
@@ -196,14 +203,15 @@ impl Fields {
         let mut map = HeaderMap::with_capacity(places.len() + more);
         let mut said = Said::default();
         for &(name, value) in places {
-            let name = head.get(usize::from(name.0)..usize::from(name.1))?;
+            let name = head.get(name.0 as usize..name.1 as usize)?;
             let name = HeaderName::from_bytes(name).ok()?;
             let value = HeaderValue::from_maybe_shared(at(head, value)).ok()?;
             match name {
                 CONNECTION => said.of_connection(value.as_bytes()),
                 TRANSFER_ENCODING => {
-                    let last = value.as_bytes().rsplit(|byte| *byte == b',').next();
-                    let last = last.unwrap_or_default().trim_ascii();
+                    let mut codings = value.as_bytes().rsplit(|byte| *byte == b',');
+                    let last = codings.next().unwrap_or_default().trim_ascii();
+                    said.codings += 1 + codings.count();
                     said.chunked = Some(last.eq_ignore_ascii_case(b"chunked"));
                 }
                 CONTENT_LENGTH => {
@@ -254,19 +262,22 @@ impl Said {
 
 fn place(bytes: &[u8], part: &[u8]) -> Place {
     let from = part.as_ptr() as usize - bytes.as_ptr() as usize;
-    (from as u16, (from + part.len()) as u16)
+    (from as u32, (from + part.len()) as u32) // no inbox is longer than some hundred KiB
 }
 
 fn at(head: &Bytes, (from, to): Place) -> Bytes {
-    head.slice(usize::from(from)..usize::from(to))
+    head.slice(from as usize..to as usize)
 }
 
-/// Fields in memory of their own.
-pub(super) fn copied(fields: &[Header<'_>]) -> Option<HeaderMap> {
+/// Trailers in memory of their own: those that may be.
+pub(super) fn trailers(fields: &[Header<'_>]) -> Option<HeaderMap> {
     let mut map = HeaderMap::with_capacity(fields.len());
     for field in fields {
         let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
-        map.append(name, HeaderValue::from_bytes(field.value).ok()?);
+        let value = HeaderValue::from_bytes(field.value).ok()?;
+        if may_trail(&name) {
+            map.append(name, value);
+        }
     }
     Some(map)
 }
@@ -388,7 +399,7 @@ pub(super) fn write_end(out: &mut Vec<u8>, trailers: Option<&HeaderMap>) {
 /// Fields that may stand before a reply or after it, and the empty line: none that frames a message.
 fn write_fields(out: &mut Vec<u8>, headers: &HeaderMap) {
     for (name, value) in headers {
-        if !matches!(*name, CONTENT_LENGTH | TRANSFER_ENCODING | CONNECTION | HOST) {
+        if may_trail(name) {
             field(out, name, value);
         }
     }

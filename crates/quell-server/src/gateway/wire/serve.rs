@@ -157,9 +157,11 @@ impl Reply {
         }
         // Of a reply that has a body and does not show it only its own words tell how long it would be.
         let length = exact.filter(|_| !is_bare || (method == Method::HEAD && body.is_own()));
-        let keep = keep && coded != Coded::UntilEnd && !is_last(&parts.headers);
         let mut inner = talk.0.borrow_mut();
         inner.is_replying = true;
+        // A whole reply to a part of a request: nobody will read the rest, and none can follow it.
+        let is_ahead = exact.is_some() && inner.watch.is_in_body();
+        let keep = keep && !is_ahead && coded != Coded::UntilEnd && !is_last(&parts.headers);
         let manner = Manner { body: coded, length, keep, version, date };
         head::write_reply(inner.out.short(), &parts, manner);
         let is_over = coded == Coded::Over;

@@ -9,11 +9,13 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::AsyncWrite;
+use tokio::time::Sleep;
 
 use super::Broken;
 use super::coded::{Coded, Piece};
@@ -27,6 +29,8 @@ use crate::gateway::watch::Watch;
 
 /// How much is read of what nobody has asked for yet.
 const AHEAD: usize = 16 * 1024;
+/// How often a connection is looked at of which no more is read.
+const LOOK: Duration = Duration::from_millis(50);
 /// How much of what a caller still sends is read before the connection is closed.
 const MOST_UNREAD: usize = 1024 * 1024;
 /// Interim replies that wait to be written, in bytes; more are left out.
@@ -63,6 +67,8 @@ pub(super) struct Inner {
     owner: Option<Waker>,
     /// How much more is read though nobody wants it.
     unread: usize,
+    /// When to look whether the caller has closed the connection.
+    look: Option<Pin<Box<Sleep>>>,
     on_refusal: OnRefusal,
 }
 
@@ -109,6 +115,7 @@ impl Talk {
             reader: None,
             owner: None,
             unread: MOST_UNREAD,
+            look: None,
             on_refusal,
         })))
     }
@@ -227,7 +234,9 @@ impl Inner {
         loop {
             match self.end {
                 End::Left => return Poll::Ready(()),
-                End::Open if self.ready.len() + self.held.len() >= AHEAD => return Poll::Pending,
+                End::Open if self.ready.len() + self.held.len() >= AHEAD => {
+                    return self.poll_closed(cx);
+                }
                 End::Open => {
                     ready!(self.poll_more(cx, AHEAD));
                     self.wake_reader();
@@ -238,6 +247,18 @@ impl Inner {
                 }
             }
         }
+    }
+
+    /// With more waiting than is read ahead: looks now and then whether the caller has closed the connection, which nobody
+    /// wakes us for. One whose last bytes have not even come cannot be seen to have.
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while !self.io.is_closed() {
+            let look = self.look.get_or_insert_with(|| Box::pin(tokio::time::sleep(LOOK)));
+            ready!(look.as_mut().poll(cx));
+            self.look = None;
+        }
+        self.left();
+        Poll::Ready(())
     }
 
     /// Reads on and forgets it. Ready when the caller has closed its half, or when enough was thrown away.
