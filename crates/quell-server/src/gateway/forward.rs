@@ -6,6 +6,8 @@
 //! that dies *after* the write proves nothing (the upstream may have acted), and only the policies may repeat that;
 //! but an HTTP/2 endpoint that refuses a stream says that it did not act on it.
 
+mod keep;
+
 use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::future::poll_fn;
@@ -17,7 +19,6 @@ use std::time::Duration;
 use http::request::Parts;
 use http::response;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
-use http_body::Body as _;
 use hyper::body::Incoming;
 use quell::Clock;
 use quell::core::credit::{Retries, Sends};
@@ -27,7 +28,6 @@ use quell::http::keyed::Held;
 use quell::http::{Pool, Replay, ReplayBody, ReplyBody};
 use quell::observe::Tried;
 use quell::run::{Sender, Try};
-use tokio::select;
 
 use super::access::Line;
 use super::body::{FromCaller, FromUpstream, Minder};
@@ -343,36 +343,6 @@ impl<'a> Outgoing<'a> {
             // Boxed, or every request's future would have room for it.
             Some(grpc) => Box::pin(grpc.judge(response, self.clock())).await,
         }
-    }
-
-    async fn keep(
-        &self,
-        reply: Result<Reply, Failed>,
-        by: Time,
-    ) -> Result<Result<Reply, Failed>, Result<Reply, Failed>> {
-        let (parts, body) = match reply {
-            Ok(reply) => reply.into_parts(),
-            Err(failed) => return Ok(Err(failed)),
-        };
-        let mut keep = body.keep(Pool::global());
-        select! {
-            biased;
-            kept = &mut keep => match kept {
-                // It broke off: nobody could be given the whole of it.
-                Ok(whole) if whole.size_hint().exact().is_none() => {
-                    return Ok(Err(Failed::Broken("its body broke off".into())));
-                }
-                Ok(whole) => {
-                    if let Some(line) = self.line {
-                        line.error(&whole.ahead(line.most_of_error()));
-                    }
-                    return Ok(Ok(Response::from_parts(parts, whole)));
-                }
-                Err(long) => return Err(Ok(Response::from_parts(parts, long))),
-            },
-            () = self.clock().sleep_until(by) => {}
-        }
-        Err(Ok(Response::from_parts(parts, keep.give_up())))
     }
 }
 
