@@ -81,10 +81,6 @@ pub(super) struct Outgoing<'a> {
     may_replace: bool,
     pub(super) body: Replay<FromCaller>,
     pub(super) repeatable: bool,
-    /// Since when all of the caller's body is here.
-    given_at: Cell<Option<Time>>,
-    /// How much of it was taken when somebody last looked.
-    taken: Cell<usize>,
     /// Which attempts have sent their first byte, by their numbers.
     sent: Cell<u64>,
     /// The connection of a reply that switches protocols.
@@ -117,7 +113,6 @@ pub(super) struct Forward<'a> {
 /// An attempt under way.
 pub(super) struct Attempt<'a> {
     number: u32,
-    outgoing: &'a Outgoing<'a>,
     exchange: Pin<Box<dyn Future<Output = Result<Reply, Failed>> + 'a>>,
 }
 
@@ -125,9 +120,7 @@ impl Future for Attempt<'_> {
     type Output = Result<Reply, Failed>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let polled = self.exchange.as_mut().poll(cx);
-        self.outgoing.note_given();
-        polled
+        self.exchange.as_mut().poll(cx)
     }
 }
 
@@ -145,7 +138,6 @@ impl<'a> Outgoing<'a> {
             Payload::Streamed(body) => Replay::new(body, Pool::global(), repeatable),
             Payload::Whole(whole) => Replay::whole(whole),
         };
-        let given_at = Cell::new(body.is_over().then_some(Time::ZERO));
         Self {
             core,
             route,
@@ -160,8 +152,6 @@ impl<'a> Outgoing<'a> {
             added: RefCell::new(onward.added),
             body,
             repeatable,
-            given_at,
-            taken: Cell::new(usize::MAX),
             sent: Cell::new(0),
             switched: Cell::new(None),
             held: None,
@@ -267,13 +257,6 @@ impl<'a> Outgoing<'a> {
         self.sent.set(if sent { others | bit } else { others });
     }
 
-    /// Notes when the last of the caller's body came.
-    fn note_given(&self) {
-        if self.given_at.get().is_none() && self.body.is_over() {
-            self.given_at.set(Some(self.clock().now()));
-        }
-    }
-
     fn is_marked(&self, number: u32) -> bool {
         self.sent.get() & (1 << (number % 64)) != 0
     }
@@ -373,23 +356,11 @@ impl<'a> Sender for Forward<'a> {
     fn send(&mut self, attempt: &Try) -> Attempt<'a> {
         self.outgoing.mark_sent(attempt.number, false);
         let exchange = Box::pin(self.outgoing.exchange(*attempt));
-        Attempt { number: attempt.number, outgoing: self.outgoing, exchange }
+        Attempt { number: attempt.number, exchange }
     }
 
     fn is_sent(&self, attempt: &Attempt<'a>) -> bool {
         self.outgoing.is_marked(attempt.number)
-    }
-
-    /// A stream of gRPC has no end that anybody waits for. Whoever takes none of what the caller gives is late itself.
-    fn waits_since(&self, _: &Attempt<'a>) -> Option<Time> {
-        let outgoing = self.outgoing;
-        outgoing.note_given();
-        let taken = outgoing.body.taken();
-        let goes_on = outgoing.taken.replace(taken) != taken || outgoing.busy.watch().wants_body();
-        match outgoing.given_at.get() {
-            None if goes_on && outgoing.grpc.is_none() => None,
-            given_at => given_at.or(Some(Time::ZERO)),
-        }
     }
 
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {

@@ -119,11 +119,6 @@ impl Watch {
         since(&self.upload_since, waits, &self.clock);
     }
 
-    /// Whether somebody does.
-    pub(super) fn wants_body(&self) -> bool {
-        self.wants_body.get()
-    }
-
     /// Nobody wants the rest of the caller's body.
     pub(super) fn body_dropped(&self) {
         self.uploading(false);
