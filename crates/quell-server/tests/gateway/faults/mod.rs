@@ -193,7 +193,8 @@ async fn an_endpoint_that_goes_away_is_believed_in_what_it_did_not_begin() {
 async fn in_the_same_trouble_the_defaults_refuse_and_count_each_refusal_once() {
     for seed in seeds() {
         let (speech, settings) = (Speech::Http1, String::new());
-        Trial { seed, speech, settings, unhindered: false, planned: 50 }.run().await;
+        // The breaker opens after the first twenty, and whoever is not under way by then meets it instead.
+        Trial { seed, speech, settings, unhindered: false, planned: 20 }.run().await;
     }
 }
 
