@@ -55,7 +55,7 @@ impl Call {
         self.repeatable = repeatable;
     }
 
-    /// Whether the request can be sent again in full.
+    /// Whether the request can be sent again in full; one of which nothing was taken yet always can.
     pub fn set_replayable(&mut self, replayable: bool) {
         self.replayable = replayable;
     }

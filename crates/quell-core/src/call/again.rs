@@ -53,13 +53,12 @@ impl Call {
         if self.burnt() >= allowed || self.attempts == u32::MAX {
             return Err(Reason::AttemptsSpent);
         }
-        if failure.delivery != Delivery::NeverSent {
-            if !repeatable {
-                return Err(Reason::NotSafe);
-            }
-            if !self.replayable {
-                return Err(Reason::NotReplayable);
-            }
+        if failure.delivery != Delivery::NeverSent && !repeatable {
+            return Err(Reason::NotSafe);
+        }
+        // Even what never went out may have been taken from its giver, who has it only once.
+        if !self.replayable {
+            return Err(Reason::NotReplayable);
         }
         if let Some(credit) = &self.credit {
             credit.allows(failure.delivery)?;

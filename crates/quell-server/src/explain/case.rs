@@ -50,7 +50,7 @@ impl Case<'_> {
         let mut upstream = Upstream::new(self.upstream, self.policy.per_try(), seed, now)?;
         let mut call = Call::new();
         call.set_repeatable(self.repeatable);
-        call.set_replayable(self.replayable);
+        call.set_replayable(self.replayable || self.ends == Ends::Unsent); // nothing of it was taken
         if let Some(deadline) = self.deadline {
             call.set_deadline(now + deadline);
         }

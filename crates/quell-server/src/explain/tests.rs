@@ -63,6 +63,12 @@ fn a_503_to_a_get_is_retried_with_waits_between_nothing_and_the_backoff() {
     assert_eq!(report.deadline.fit, (3, 3));
 }
 
+/// H10.
+#[test]
+fn what_was_never_sent_needs_no_body_that_is_kept() {
+    assert_eq!(explain("--route paid --fault connect --body-bytes 100KiB").retried, Some(1.0));
+}
+
 #[test]
 fn every_reason_not_to_retry_is_told_with_what_to_change() {
     let cases = [

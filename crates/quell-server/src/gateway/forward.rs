@@ -27,7 +27,7 @@ use quell::http::headers::{self as contract, Told};
 use quell::http::keyed::Held;
 use quell::http::{Pool, Replay, ReplayBody, ReplyBody};
 use quell::observe::Tried;
-use quell::run::{Sender, Try};
+use quell::run::{Given, Sender, Try};
 
 use super::access::Line;
 use super::body::{FromCaller, FromUpstream, Minder};
@@ -81,6 +81,10 @@ pub(super) struct Outgoing<'a> {
     may_replace: bool,
     pub(super) body: Replay<FromCaller>,
     pub(super) repeatable: bool,
+    /// Since when all of the caller's body is here.
+    given_at: Cell<Option<Time>>,
+    /// How much of it was taken when somebody last looked.
+    taken: Cell<usize>,
     /// Which attempts have sent their first byte, by their numbers.
     sent: Cell<u64>,
     /// The connection of a reply that switches protocols.
@@ -113,6 +117,7 @@ pub(super) struct Forward<'a> {
 /// An attempt under way.
 pub(super) struct Attempt<'a> {
     number: u32,
+    outgoing: &'a Outgoing<'a>,
     exchange: Pin<Box<dyn Future<Output = Result<Reply, Failed>> + 'a>>,
 }
 
@@ -120,7 +125,9 @@ impl Future for Attempt<'_> {
     type Output = Result<Reply, Failed>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.exchange.as_mut().poll(cx)
+        let polled = self.exchange.as_mut().poll(cx);
+        self.outgoing.note_given();
+        polled
     }
 }
 
@@ -138,6 +145,7 @@ impl<'a> Outgoing<'a> {
             Payload::Streamed(body) => Replay::new(body, Pool::global(), repeatable),
             Payload::Whole(whole) => Replay::whole(whole),
         };
+        let given_at = Cell::new(body.is_over().then_some(Time::ZERO));
         Self {
             core,
             route,
@@ -152,6 +160,8 @@ impl<'a> Outgoing<'a> {
             added: RefCell::new(onward.added),
             body,
             repeatable,
+            given_at,
+            taken: Cell::new(0),
             sent: Cell::new(0),
             switched: Cell::new(None),
             held: None,
@@ -178,7 +188,9 @@ impl<'a> Outgoing<'a> {
                 None => Box::pin(self.connect(lane, attempt)).await?,
             };
             match self.over(lane, conn, attempt).await {
-                Err(Failed::Connect(_)) if is_kept => self.core.counters().stale.add(),
+                Err(Failed::Connect(_)) if is_kept && self.body.is_replayable() => {
+                    self.core.counters().stale.add();
+                }
                 other => return other,
             }
         }
@@ -255,6 +267,13 @@ impl<'a> Outgoing<'a> {
         let bit = 1 << (number % 64);
         let others = self.sent.get() & !bit;
         self.sent.set(if sent { others | bit } else { others });
+    }
+
+    /// Notes when the last of the caller's body came.
+    fn note_given(&self) {
+        if self.given_at.get().is_none() && self.body.is_over() {
+            self.given_at.set(Some(self.clock().now()));
+        }
     }
 
     fn is_marked(&self, number: u32) -> bool {
@@ -356,11 +375,23 @@ impl<'a> Sender for Forward<'a> {
     fn send(&mut self, attempt: &Try) -> Attempt<'a> {
         self.outgoing.mark_sent(attempt.number, false);
         let exchange = Box::pin(self.outgoing.exchange(*attempt));
-        Attempt { number: attempt.number, exchange }
+        Attempt { number: attempt.number, outgoing: self.outgoing, exchange }
     }
 
     fn is_sent(&self, attempt: &Attempt<'a>) -> bool {
         self.outgoing.is_marked(attempt.number)
+    }
+
+    /// A stream of gRPC has no end that anybody waits for. Whoever takes none of what the caller gives is late itself.
+    fn given(&self, _: &Attempt<'a>) -> Given {
+        let Outgoing { body, taken, given_at, grpc, .. } = self.outgoing;
+        let goes_on = taken.replace(body.taken()) != body.taken();
+        match given_at.get() {
+            None if grpc.is_some() => Given::All(Time::ZERO),
+            None if goes_on => Given::Flowing,
+            None if body.is_awaited() => Given::Stalled,
+            given_at => Given::All(given_at.unwrap_or(Time::ZERO)),
+        }
     }
 
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {
@@ -377,9 +408,7 @@ impl<'a> Sender for Forward<'a> {
             }
             Err(Failed::Connect(_)) => Outcome::Failed(Failure::of(Fault::Connect)),
             Err(Failed::Unread(_)) => {
-                // Where its body is gone it cannot be sent again, as if it had been read.
-                let is_here = self.outgoing.body.is_replayable();
-                let delivery = if is_here { Delivery::NeverSent } else { Delivery::Unknown };
+                let delivery = Delivery::NeverSent;
                 Outcome::Failed(Failure { delivery, ..Failure::of(Fault::Server) })
             }
             Err(Failed::Broken(_)) => {

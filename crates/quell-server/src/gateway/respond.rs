@@ -89,7 +89,8 @@ pub(super) fn reply(
     let sends = credit.map_or(Sends::new(attempts), |credit| credit.sends());
     let credit = credit.filter(|_| has_credit).map(|credit| credit.returned());
     let word = reason.and_then(|reason| Word::on(reason, wait));
-    answer(response.headers_mut(), Answer { sends, stop: reason, credit, word, is_ours });
+    let stop = reason.filter(|_| verdict != Verdict::Abandoned); // what is only for logs
+    answer(response.headers_mut(), Answer { sends, stop, credit, word, is_ours });
     if !is_streaming {
         farewell_if_unread(&mut response);
     }

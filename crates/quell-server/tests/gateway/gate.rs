@@ -204,6 +204,46 @@ async fn a_refused_caller_who_goes_on_sending_still_gets_the_reply() {
     assert!(upstream.seen().is_empty());
 }
 
+/// An upload that takes this many pieces, one in 50 ms, of the eight that it promises; and what its caller is told.
+async fn upload(gateway: &Running, pieces: usize) -> String {
+    let mut caller = TcpStream::connect(gateway.addr()).await.unwrap();
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 8\r\n\r\n";
+    caller.write_all(head.as_bytes()).await.unwrap();
+    for _ in 0..pieces {
+        tokio::time::sleep(ms(50)).await;
+        caller.write_all(b"x").await.unwrap();
+    }
+    rest(&mut caller).await
+}
+
+/// The caller's time is not the service's: an attempt's own begins when it has all of the request.
+#[tokio::test]
+async fn a_slow_upload_is_no_slow_service() {
+    let upstream = Fake::start(|_, seen| answer(200, seen.body.clone())).await;
+    let gateway = gateway_with(upstream.addr, |config| {
+        config.policy().per_try_timeout = Some(ms(120));
+        config.policy().timeout = ms(900);
+    });
+    let text = upload(&gateway, 8).await;
+    assert!(text.starts_with("HTTP/1.1 200") && text.ends_with("xxxxxxxx"), "{text}");
+    assert!(text.contains("quell-attempts: 1\r\n"), "{text}");
+
+    // Enough of them to open the breaker, if they were the service's fault.
+    let mut late = tokio::task::JoinSet::new();
+    let gateway = std::sync::Arc::new(gateway);
+    for _ in 0..25 {
+        let gateway = std::sync::Arc::clone(&gateway);
+        late.spawn(async move { upload(&gateway, 3).await });
+    }
+    while let Some(text) = late.join_next().await {
+        let text = text.unwrap();
+        assert!(text.starts_with("HTTP/1.1 408") && text.contains("\"code\":\"BODY\""), "{text}");
+    }
+    let closed = "quell_breaker_state{upstream=\"default\",state=\"closed\"}";
+    assert_eq!(metric(&gateway, closed).await, 1.0);
+    assert_eq!(get(gateway.addr(), "/").await.status, 200);
+}
+
 /// H12: a body that stands still, or trickles, is not waited for.
 #[tokio::test]
 async fn a_body_that_trickles_ends_its_connection() {

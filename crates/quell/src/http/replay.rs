@@ -164,6 +164,11 @@ impl<B: Body> Replay<B> {
         self.look(true, |stream| stream.rest.is_none())
     }
 
+    /// Whether an attempt waits for whoever gives it.
+    pub fn is_awaited(&self) -> bool {
+        self.look(false, |stream| stream.waiting.is_some())
+    }
+
     /// Whether the body itself broke off: then the attempt's failure is the caller's and not the upstream's.
     pub fn has_failed(&self) -> bool {
         self.look(false, |stream| stream.failed)

@@ -90,6 +90,17 @@ impl Try {
     }
 }
 
+/// How far a caller is with giving a request whose attempt is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Given {
+    /// All was given at this time, or what was given is not taken: from then on the upstream is waited for.
+    All(Time),
+    /// It comes, and is taken.
+    Flowing,
+    /// The caller is waited for, and gives nothing.
+    Stalled,
+}
+
 /// Makes attempts, and knows what came of them.
 pub trait Sender {
     /// What one attempt gives: usually a result, of which both sides count as a reply here.
@@ -111,11 +122,11 @@ pub trait Sender {
         true
     }
 
-    /// Since when an attempt waits for nothing but its answer: its own time begins then. `None` while the caller has not given
-    /// all of the request, which is not the upstream's fault. Asked when an attempt's time seems to be over.
-    fn waits_since(&self, attempt: &Self::Attempt) -> Option<Time> {
+    /// How far the caller is with the request, asked when an attempt's time seems to be over: what a caller takes to give it
+    /// is not the upstream's fault.
+    fn given(&self, attempt: &Self::Attempt) -> Given {
         let _ = attempt;
-        Some(Time::ZERO)
+        Given::All(Time::ZERO)
     }
 
     /// What an attempt came to.
@@ -173,8 +184,8 @@ impl<S: Sender> Sender for &mut S {
         (**self).is_sent(attempt)
     }
 
-    fn waits_since(&self, attempt: &Self::Attempt) -> Option<Time> {
-        (**self).waits_since(attempt)
+    fn given(&self, attempt: &Self::Attempt) -> Given {
+        (**self).given(attempt)
     }
 
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {

@@ -24,8 +24,8 @@ pub(super) struct Ledger<'a> {
     pub(super) unhindered: bool,
     /// Whether the origin knows which attempt it is that arrives.
     pub(super) numbered: bool,
-    /// Requests beside the plans that the origin answered well.
-    pub(super) controls: usize,
+    /// A request beside the plans that was answered well, after so many attempts.
+    pub(super) control: Option<usize>,
 }
 
 /// Collects what does not fit.
@@ -193,17 +193,21 @@ impl Ledger<'_> {
                 }
                 Seen::Nothing(_) => &["success", "failed"],
                 Seen::Reply { status: 200, .. } => &["success"],
+                seen if is_stalled(seen) => &["abandoned"],
                 Seen::Reply { status: 408 | 429, .. } => &["rejected", "failed"],
                 Seen::Reply { status: 503, .. } if !self.unhindered => &["failed", "refused"],
                 Seen::Reply { status: 400..500, .. } => &["rejected"],
                 _ => &["failed"],
             });
         }
-        verdicts.0.entry("success").or_default().0 += self.controls;
-        verdicts.0.entry("success").or_default().1 += self.controls;
+        self.control.iter().for_each(|_| verdicts.add(&["success"]));
         let count = |labels: &[(&str, &str)]| self.scrape.count("quell_requests_total", labels);
         verdicts.check("requests", |word| count(&[("outcome", word)]), problems);
-        problems.equal("requests", count(&[]), self.seen.len() + self.controls);
+        problems.equal(
+            "requests",
+            count(&[]),
+            self.seen.len() + usize::from(self.control.is_some()),
+        );
         // O3: each refusal once, under the reason that its caller was told. A retry that is denied after an attempt that
         // could not be sent looks like one, and is counted as what it is; who left was told nothing.
         let unsent = self.scrape.count("quell_attempts_total", &[("result", "connect")]);
@@ -238,8 +242,14 @@ impl Ledger<'_> {
                 results.add(if abandoned { &["abandoned"] } else { arrival.act.results() });
             }
         }
-        self.log.killed.iter().for_each(|how| results.add(Act::Cut(Point::Accept, *how).results()));
-        (0..self.controls).for_each(|_| results.add(&["success"]));
+        let mut stalled = self.seen.iter().filter(|seen| is_stalled(seen)).count();
+        for how in &self.log.killed {
+            let is_callers = *how == How::Hang && stalled > 0;
+            stalled -= usize::from(is_callers);
+            let act = Act::Cut(Point::Accept, *how);
+            results.add(if is_callers { &["abandoned"] } else { act.results() });
+        }
+        self.control.iter().for_each(|_| results.add(&["success"]));
         let count = |labels: &[(&str, &str)]| self.scrape.count("quell_attempts_total", labels);
         // Some of those that were overlooked have been abandoned: what is known are the others.
         (0..self.log.overlooked)
@@ -247,9 +257,10 @@ impl Ledger<'_> {
         results.check("attempts", |word| count(&[("result", word)]), problems);
 
         let Log { arrivals, killed, overlooked, .. } = self.log;
-        let arrived = arrivals.len() + killed.len() + overlooked + self.controls;
+        let control = usize::from(self.control.is_some());
+        let arrived = arrivals.len() + killed.len() + overlooked + control;
         problems.equal("attempts, by the origin", count(&[]), arrived);
-        let (mut least, mut most) = (self.controls, self.controls);
+        let (mut least, mut most) = (self.control.unwrap_or(0), self.control.unwrap_or(0));
         for plan in self.plans {
             let (told, at_most) = match &self.seen[plan.id] {
                 Seen::Reply { attempts, .. } => (*attempts, *attempts),
@@ -280,6 +291,11 @@ impl Ledger<'_> {
             format!("the budget has {level} tokens, and {expected} are left of it")
         });
     }
+}
+
+/// Whether a caller was told that it gave no more of its body, which leaves in it, on a connection that died unread.
+fn is_stalled(seen: &Seen) -> bool {
+    matches!(seen, Seen::Reply { status: 408, stop: None, .. })
 }
 
 fn short(seen: &Seen) -> String {

@@ -109,18 +109,20 @@ impl Trial {
         let results = |word| scrape.sum("quell_attempts_total", &[("result", word)]);
         let ghosts = scrape.sum("quell_ghosts", &[]);
         assert!(ghosts <= results("timeout") + results("abandoned"), "{ghosts} ghosts");
-        let (mut scrape, mut controls) = (scrape, 0);
+        let (mut scrape, mut control) = (scrape, None);
         if speech == Speech::Http1 && unhindered {
             // An answer to a call that was sent after them ends them all.
-            assert_eq!(get(gateway.addr(), "/").await.status, 200);
-            (scrape, controls) = (settles(&gateway).await, 1);
+            let reply = get(gateway.addr(), "/").await;
+            assert_eq!(reply.status, 200);
+            let attempts = reply.headers["quell-attempts"].to_str().unwrap().parse().unwrap();
+            (scrape, control) = (settles(&gateway).await, Some(attempts));
             assert_eq!(scrape.sum("quell_ghosts", &[]), 0.0);
         }
 
         let (seen, log) = (seen.as_slice(), &origin.log());
         let numbered = speech == Speech::Http1;
         let ledger =
-            Ledger { plans: &plans, seen, log, scrape: &scrape, unhindered, numbered, controls };
+            Ledger { plans: &plans, seen, log, scrape: &scrape, unhindered, numbered, control };
         let problems = ledger.problems();
         let shown = problems.iter().take(20).cloned().collect::<Vec<_>>().join("\n");
         assert!(problems.is_empty(), "seed {seed}: {} problems\n{shown}", problems.len());

@@ -211,7 +211,9 @@ impl Shared {
                 true
             }
             Act::UntilClose => {
-                let head = format!("HTTP/1.1 200 OK\r\nx-id: {id}\r\n\r\n");
+                // Where there is no body its end cannot be the connection's, which has to be told.
+                let close = if empty { "connection: close\r\n" } else { "" };
+                let head = format!("HTTP/1.1 200 OK\r\nx-id: {id}\r\n{close}\r\n");
                 let text = if empty { &[][..] } else { &text };
                 wire.end_after(&[head.as_bytes(), text].concat(), How::Close).await
             }

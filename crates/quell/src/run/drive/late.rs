@@ -9,7 +9,7 @@ use quell_core::{Failure, Fault, Input, Outcome, Step, Time};
 
 use super::Driving;
 use crate::{
-    run::{Sender, Waits},
+    run::{Given, Sender, Waits},
     upstream::Terms,
 };
 
@@ -49,24 +49,23 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
         }
     }
 
-    /// What an attempt comes to whose time seems to be over. Its own time begins when its request is out: as long as the
-    /// caller is at it only the call's deadline counts, and who has not given all of it by then has left. `Err` is when to
-    /// look again.
+    /// What an attempt comes to whose time seems to be over. Its own time begins when its request is out: as long as that
+    /// flows only the call's deadline counts, and a caller who has not given all of it by then, or stops, has left. `Err`
+    /// is when to look again.
     fn late(&self, slot: u8) -> Result<Outcome, Time> {
-        let timed_out = Outcome::Failed(Failure::of(Fault::Timeout));
         let under_way = match slot {
             0 => self.first.as_ref().as_pin_ref().map(Pin::get_ref),
             _ => self.hedge.as_deref(),
         };
-        let since = under_way.map_or(Some(Time::ZERO), |attempt| self.sender.waits_since(attempt));
+        let given = under_way.map_or(Given::All(Time::ZERO), |attempt| self.sender.given(attempt));
         let now = self.guard.upstream().clock().now();
-        let later = since.unwrap_or(now) + self.guard.policy().per_try();
-        let until = later.min(self.guard.deadline());
-        match since {
-            _ if until > now => Err(until),
-            Some(_) => Ok(timed_out),
-            None => Ok(Outcome::Abandoned),
-        }
+        let (since, late) = match given {
+            Given::All(at) => (at, Outcome::Failed(Failure::of(Fault::Timeout))),
+            Given::Flowing => (now, Outcome::Abandoned),
+            Given::Stalled => return Ok(Outcome::Abandoned),
+        };
+        let until = (since + self.guard.policy().per_try()).min(self.guard.deadline());
+        if until > now { Err(until) } else { Ok(late) }
     }
 
     fn first_to_time_out(&self) -> Option<(u8, Time)> {
