@@ -26,36 +26,6 @@ const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 const SWITCH: HeaderValue = HeaderValue::from_static("upgrade");
 const QUELL: HeaderValue = HeaderValue::from_static("1.1 quell");
 
-/// Fields that mean this connection only.
-fn is_hop_by_hop(name: &str) -> bool {
-    matches!(
-        name,
-        "connection"
-            | "keep-alive"
-            | "proxy-connection"
-            | "te"
-            | "transfer-encoding"
-            | "upgrade"
-            | "proxy-authorization"
-            | "proxy-authenticate"
-    )
-}
-
-/// Fields of a request that only we may write. `expect` is here because we have answered it ourselves.
-fn is_ours(name: &str, is_trusted: bool) -> bool {
-    (name.starts_with("x-forwarded-") && !is_trusted)
-        || matches!(
-            name,
-            "forwarded"
-                | "x-real-ip"
-                | "via"
-                | "expect"
-                | "quell-attempt"
-                | "quell-retry-credit"
-                | "quell-deadline-ms"
-        )
-}
-
 /// What of the caller and its connection the upstream gets to know.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts<'a> {
@@ -75,14 +45,20 @@ pub(super) struct Marks(u8);
 impl Marks {
     /// Fields that mean this connection only.
     const HOP_BY_HOP: u8 = 1;
-    /// Fields that only we may write, whoever the caller is, and those that a trusted hop may.
+    /// Fields of a request that only we may write, whoever the caller is, and those that a trusted hop may.
     const OURS: u8 = 2;
     const FORWARDED: u8 = 4;
     const DEADLINE: u8 = 8;
     const CREDIT: u8 = 16;
 
     pub(super) fn of(headers: &HeaderMap) -> Self {
-        let mark = |name: &HeaderName| match name.as_str() {
+        let marks = headers.keys().map(|name| Self::of_one(name.as_str()).0);
+        Self(marks.fold(0, |all, marks| all | marks))
+    }
+
+    /// `expect` is ours because we have answered it.
+    fn of_one(name: &str) -> Self {
+        Self(match name {
             "connection"
             | "keep-alive"
             | "proxy-connection"
@@ -98,8 +74,7 @@ impl Marks {
             "baggage" => Self::CREDIT,
             name if name.starts_with("x-forwarded-") => Self::FORWARDED,
             _ => 0,
-        };
-        Self(headers.keys().fold(0, |marks, name| marks | mark(name)))
+        })
     }
 
     const fn has(self, mark: u8) -> bool {
@@ -143,7 +118,8 @@ pub(super) fn onward(parts: &mut Parts, marks: Marks, facts: Facts<'_>) -> Onwar
         false => None,
     };
     if marks.has(Marks::OURS) || is_forwarded {
-        drop_where(headers, |name| name == FORWARDED_FOR || is_ours(name, is_trusted));
+        let ours = if is_trusted { Marks::OURS } else { Marks::OURS | Marks::FORWARDED };
+        drop_where(headers, |name| name == FORWARDED_FOR || Marks::of_one(name).has(ours));
     }
     if parts.version == Version::HTTP_2 {
         join_cookies(headers);
@@ -275,15 +251,14 @@ fn drop_hop_by_hop(headers: &mut HeaderMap) {
     if headers.contains_key(CONNECTION) {
         drop_nominated(headers);
     }
-    drop_where(headers, is_hop_by_hop);
+    drop_where(headers, |name| Marks::of_one(name).has(Marks::HOP_BY_HOP));
 }
 
 /// Whether a field may stand before a reply or behind a body: none that frames, routes or vouches for a message, and none
 /// of those that only we may write.
 pub(super) fn may_trail(name: &HeaderName) -> bool {
     let name = name.as_str();
-    !is_hop_by_hop(name)
-        && !is_ours(name, false)
+    !Marks::of_one(name).has(Marks::HOP_BY_HOP | Marks::OURS | Marks::FORWARDED)
         && !name.starts_with("quell-")
         && !matches!(
             name,
