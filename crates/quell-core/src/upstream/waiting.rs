@@ -110,9 +110,13 @@ impl Upstream {
     }
 
     pub(super) fn next_wake(&self) -> Option<Time> {
-        let due = self.endpoints.next_due(self.probe_every());
-        let looks_at = self.in_flight.looks_at();
-        let looks_at = (looks_at < Time::MAX).then_some(looks_at);
-        [self.queue.next_expiry(), due, looks_at, self.limit_ends()].into_iter().flatten().min()
+        let or_never = |at: Option<Time>| at.unwrap_or(Time::MAX);
+        let due = match self.endpoints.ghosts() {
+            0 => None,
+            _ => self.endpoints.next_due(self.probe_every()),
+        };
+        let at = self.in_flight.looks_at().min(or_never(self.queue.next_expiry()));
+        let at = at.min(or_never(due)).min(or_never(self.limit_ends()));
+        (at < Time::MAX).then_some(at)
     }
 }

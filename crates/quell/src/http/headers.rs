@@ -86,13 +86,10 @@ impl Outgoing {
     /// use quell::http::headers::Outgoing;
     ///
     /// let first = Outgoing { attempt: 1, left: None, credit: None };
-    /// let fields: Vec<_> = first.fields(&HeaderMap::new()).collect();
-    /// assert_eq!((fields.len(), &fields[0].1), (1, &"1".parse().unwrap()));
+    /// let [Some((name, value)), None, None, None] = first.fields(&HeaderMap::new()) else { panic!() };
+    /// assert_eq!((name.as_str(), value.as_bytes()), ("quell-attempt", &b"1"[..]));
     /// ```
-    pub fn fields(
-        self,
-        headers: &HeaderMap,
-    ) -> impl Iterator<Item = (HeaderName, HeaderValue)> + use<> {
+    pub fn fields(self, headers: &HeaderMap) -> [Option<(HeaderName, HeaderValue)>; 4] {
         let Self { attempt, left, credit } = self;
         let left = left.map(|left| {
             let millis = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
@@ -106,8 +103,6 @@ impl Outgoing {
             credit.map(|credit| (CREDIT, number_of(credit))),
             baggage.map(|baggage| (BAGGAGE, baggage)),
         ]
-        .into_iter()
-        .flatten()
     }
 }
 
@@ -117,7 +112,7 @@ pub fn stamp(headers: &mut HeaderMap, outgoing: Outgoing) {
     if outgoing.left.is_none() {
         headers.remove(DEADLINE); // it is relative, so that of an earlier attempt has gone stale
     }
-    for (name, value) in outgoing.fields(headers) {
+    for (name, value) in outgoing.fields(headers).into_iter().flatten() {
         put(headers, name, value);
     }
 }
@@ -217,14 +212,17 @@ impl Answer {
 /// stays where we have none.
 pub fn answer(headers: &mut HeaderMap, answer: Answer) {
     let Answer { sends, stop, credit, word, is_ours } = answer;
-    put(headers, ATTEMPTS, number(u32::from(sends.get())));
-    match stop {
-        Some(reason) => put(headers, STOP, HeaderValue::from_static(reason.as_str())),
-        None => drop(headers.remove(STOP)),
+    // A look at every name costs less than two searches.
+    if headers.keys().any(|name| *name == STOP || *name == CREDIT) {
+        headers.remove(STOP);
+        headers.remove(CREDIT);
     }
-    match credit {
-        Some(credit) => put(headers, CREDIT, number(u32::from(credit.get()))),
-        None => drop(headers.remove(CREDIT)),
+    put(headers, ATTEMPTS, number(u32::from(sends.get())));
+    if let Some(reason) = stop {
+        put(headers, STOP, HeaderValue::from_static(reason.as_str()));
+    }
+    if let Some(credit) = credit {
+        put(headers, CREDIT, number(u32::from(credit.get())));
     }
     match word {
         Some(Word::No) => put(headers, RETRY, HeaderValue::from_static("no")),
