@@ -35,12 +35,12 @@ pub(super) enum BodyError {
 }
 
 /// Who notices that a body stands still: the connection's watch where a connection has one request at a time, a timer
-/// of its own where there are many.
+/// of its own where there are many. What only those have is boxed here: bodies are moved often.
 #[derive(Debug)]
 pub(super) enum Minder {
     Reply(Rc<Watch>),
     Upload(Rc<Watch>),
-    Stream(Timer),
+    Stream(Box<Timer>),
 }
 
 /// A timer that runs while a body is waited for.
@@ -73,13 +73,17 @@ impl Minder {
     /// Of a reply's body.
     pub(super) fn of(busy: &Busy, is_stream: bool) -> Self {
         let timer = Timer { running: None, left: STILL, is_paced: false };
-        if is_stream { Self::Stream(timer) } else { Self::Reply(Rc::clone(busy.watch())) }
+        if is_stream { Self::Stream(Box::new(timer)) } else { Self::Reply(Rc::clone(busy.watch())) }
     }
 
     /// Of a caller's body, which has to come at a pace.
     pub(super) fn of_upload(busy: &Busy, is_stream: bool) -> Self {
         let timer = Timer { running: None, left: GRACE, is_paced: true };
-        if is_stream { Self::Stream(timer) } else { Self::Upload(Rc::clone(busy.watch())) }
+        if is_stream {
+            Self::Stream(Box::new(timer))
+        } else {
+            Self::Upload(Rc::clone(busy.watch()))
+        }
     }
 
     /// Looks at a body once more.
@@ -113,7 +117,7 @@ pub(super) enum Uploaded {
     /// By HTTP/1.
     Wire(Upload),
     /// By HTTP/2.
-    Stream(Incoming),
+    Stream(Box<Incoming>),
 }
 
 /// A caller's body.
@@ -178,7 +182,7 @@ impl Drop for FromCaller {
 pub(super) struct FromUpstream {
     conn: Option<(Taken, Streaming)>,
     /// Of an HTTP/2 connection; an HTTP/1 connection is its own.
-    stream: Option<Incoming>,
+    stream: Option<Box<Incoming>>,
     minder: Minder,
     /// How a stream broke off that seemed to be over.
     broken: Option<hyper::Error>,
@@ -187,7 +191,7 @@ pub(super) struct FromUpstream {
 
 impl FromUpstream {
     pub(super) fn new(
-        stream: Option<Incoming>,
+        stream: Option<Box<Incoming>>,
         conn: Taken,
         open: Streaming,
         minder: Minder,

@@ -133,7 +133,7 @@ async fn by_http2(core: &Rc<Core>, io: Io, caller: Caller, watch: &Rc<Watch>) {
         let (core, caller) = (Rc::clone(&core), Rc::clone(&caller));
         let busy = watching.begin();
         async move {
-            let request = request.map(Uploaded::Stream);
+            let request = request.map(|body| Uploaded::Stream(Box::new(body)));
             Ok::<_, Infallible>(super::handle(&core, &caller, busy, request).await)
         }
     });

@@ -220,7 +220,7 @@ impl<'a> Outgoing<'a> {
                     }
                 };
                 let (parts, body) = response.into_parts();
-                (parts, Some(body))
+                (parts, Some(Box::new(body)))
             }
         };
         self.reply(parts, stream, conn).await
@@ -324,7 +324,7 @@ impl<'a> Outgoing<'a> {
     async fn reply(
         &self,
         mut parts: response::Parts,
-        stream: Option<Incoming>,
+        stream: Option<Box<Incoming>>,
         conn: Taken,
     ) -> Result<Reply, Failed> {
         if parts.status == StatusCode::SWITCHING_PROTOCOLS {

@@ -112,8 +112,8 @@ async fn handle(
             respond::refused(Reason::NoRoute, None, busy)
         }
         (Ok(()), Some(route)) => {
-            let asked = Asked { busy, is_grpc, line: line.as_deref(), request };
-            through(core, &driven, route, caller, asked).await
+            let asked = Asked { busy, is_grpc, line: line.as_deref() };
+            through(core, &driven, route, caller, asked, request).await
         }
     };
     if is_grpc {
@@ -131,13 +131,12 @@ async fn handle(
     }
 }
 
-/// A request that has a route, and what goes along with it.
+/// What goes along with a request that has a route.
 struct Asked<'a> {
     busy: Busy,
     is_grpc: bool,
     /// Where it is noted, if it is.
     line: Option<&'a Line>,
-    request: Request<Uploaded>,
 }
 
 /// One request that has a route.
@@ -147,8 +146,9 @@ async fn through(
     route: &Rc<LocalRoute>,
     caller: &Caller,
     asked: Asked<'_>,
+    request: Request<Uploaded>,
 ) -> Response<Body> {
-    let Asked { busy, is_grpc, line, request } = asked;
+    let Asked { busy, is_grpc, line } = asked;
     let upstream = &route.backend.upstream;
     let since = upstream.clock().now();
     let mut counted = Pending::new(route.counters(), line);

@@ -29,7 +29,7 @@ pub(in crate::gateway) async fn serve<F: Future<Output = Response<Body>>>(
     date: &Date,
     handle: impl Fn(Request<Upload>) -> F,
 ) -> Ended {
-    while let Some(Next { request, keep }) = poll_fn(|cx| poll_head(talk, cx)).await {
+    while let Some(request) = poll_fn(|cx| poll_head(talk, cx)).await {
         let asked = (request.method().clone(), request.version());
         let response = {
             let mut handling = pin!(handle(request)); // where it is made: it is large
@@ -37,7 +37,7 @@ pub(in crate::gateway) async fn serve<F: Future<Output = Response<Body>>>(
         };
         let Some(response) = response else { return Ended::Closed };
         let status = response.status();
-        let mut reply = Reply::begin(talk, response, asked, keep, date);
+        let mut reply = Reply::begin(talk, response, asked, date);
         if !poll_fn(|cx| reply.poll(talk, cx)).await {
             return Ended::Closed;
         }
@@ -59,14 +59,8 @@ pub(in crate::gateway) async fn serve<F: Future<Output = Response<Body>>>(
     Ended::Closed
 }
 
-/// A request that is next, and whether another may follow.
-struct Next {
-    request: Request<Upload>,
-    keep: bool,
-}
-
 /// Waits for the next request; `None` if none will be answered.
-fn poll_head(talk: &Talk, cx: &mut Context<'_>) -> Poll<Option<Next>> {
+fn poll_head(talk: &Talk, cx: &mut Context<'_>) -> Poll<Option<Request<Upload>>> {
     let mut inner = talk.0.borrow_mut();
     loop {
         let told = inner.watch.told(cx);
@@ -79,13 +73,10 @@ fn poll_head(talk: &Talk, cx: &mut Context<'_>) -> Poll<Option<Next>> {
             else {
                 return Poll::Ready(None);
             };
-            (inner.coded, inner.expects) = (coded, expects);
+            (inner.coded, inner.expects, inner.keep) = (coded, expects, keep);
             inner.is_old = parts.version == Version::HTTP_10;
             drop(inner);
-            return Poll::Ready(Some(Next {
-                request: Request::from_parts(parts, talk.upload()),
-                keep,
-            }));
+            return Poll::Ready(Some(Request::from_parts(parts, talk.upload())));
         }
         match inner.end {
             End::Open if told == Told::Finish => return Poll::Ready(None),
@@ -140,7 +131,6 @@ impl Reply {
         talk: &Talk,
         response: Response<Body>,
         (method, version): (Method, Version),
-        keep: bool,
         date: &Date,
     ) -> Self {
         let (mut parts, body) = response.into_parts();
@@ -161,7 +151,7 @@ impl Reply {
         inner.is_replying = true;
         // A whole reply to a part of a request: nobody will read the rest, and none can follow it.
         let is_ahead = exact.is_some() && inner.watch.is_in_body();
-        let keep = keep && !is_ahead && coded != Coded::UntilEnd && !is_last(&parts.headers);
+        let keep = inner.keep && !is_ahead && coded != Coded::UntilEnd && !is_last(&parts.headers);
         let manner = Manner { body: coded, length, keep, version, date };
         head::write_reply(inner.out.short(), &parts, manner);
         let is_over = coded == Coded::Over;

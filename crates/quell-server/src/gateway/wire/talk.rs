@@ -58,6 +58,8 @@ pub(super) struct Inner {
     pub(super) turn: u64,
     /// Whether its caller waits for our word before it sends the body.
     pub(super) expects: bool,
+    /// Whether another may follow it.
+    pub(super) keep: bool,
     /// Whether its reply has begun, before which interim ones may be sent.
     pub(super) is_replying: bool,
     /// Whether it knows of interim replies.
@@ -110,6 +112,7 @@ impl Talk {
             coded: Coded::Over,
             turn: 0,
             expects: false,
+            keep: true,
             is_replying: false,
             is_old: false,
             reader: None,
