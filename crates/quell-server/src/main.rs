@@ -42,12 +42,13 @@ enum Command {
 }
 
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("where").required(true).args(["to", "config"]))]
 struct GatewayArgs {
     /// Where requests go: http://host:port, https://host:port, or h2c://host:port for HTTP/2 without TLS
-    #[arg(long, value_name = "URL", required_unless_present = "config")]
+    #[arg(long, value_name = "URL")]
     to: Option<To>,
     /// A config file, which says all of it
-    #[arg(long, value_name = "FILE", conflicts_with = "to")]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Where callers come in: an address, or unix:/path; 127.0.0.1:8080 if neither this nor the file says so
     #[arg(long, value_name = "ADDR")]

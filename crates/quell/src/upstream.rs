@@ -404,7 +404,7 @@ impl<T: Terms> Guard<T> {
 
     /// Gives back whatever an unfinished call holds.
     #[cold]
-    fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self) {
         let Self { terms, call, now } = self;
         terms.upstream().turn(|at, state| {
             *now = at;

@@ -81,7 +81,7 @@ impl Route {
     }
 
     /// Takes away or replaces the prefix that matched. `false` if the path is spelt in another way: nobody asked us to spell it
-    /// anew, and passing it on as it is would lead around the rule.
+    /// anew, and passing it on as it is would lead around the rule; or if it would begin like another host's.
     #[must_use]
     pub(super) fn rewrite(&self, parts: &mut Parts) -> bool {
         let (Some(instead), PathMatch::Prefix(prefix) | PathMatch::Exact(prefix)) =
@@ -96,6 +96,9 @@ impl Route {
         let mut target = format!("{}{rest}", instead.trim_end_matches('/'));
         if !target.starts_with('/') {
             target.insert(0, '/');
+        }
+        if target.starts_with("//") {
+            return false;
         }
         if let Some(query) = parts.uri.query() {
             target.push('?');

@@ -93,6 +93,11 @@ impl Watch {
         self.in_body.get()
     }
 
+    /// Whether the caller's body comes too slowly.
+    pub(super) fn is_behind(&self) -> bool {
+        self.ahead.get() < 0
+    }
+
     /// A request was read; it is under way until its reply's body is done, which drops the [`Busy`].
     pub(super) fn begin(self: &Rc<Self>) -> Busy {
         self.busy.set(self.busy.get() + 1);
@@ -169,7 +174,7 @@ impl Watch {
             || late(&self.reply_since, REPLY_IDLE)
             || late(&self.write_since, WRITE_STALL)
             || late(&self.linger_since, LINGER)
-            || self.ahead.get() < 0
+            || self.is_behind()
             || (idle && late(&self.head_since, HEAD))
             || (idle && late(&self.idle_since, KEEP_ALIVE))
     }

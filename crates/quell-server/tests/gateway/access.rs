@@ -120,8 +120,11 @@ async fn a_caller_who_leaves_has_a_line_with_499() {
     let to = gateway.addr();
     let caller = tokio::spawn(async move { get(to, "/slow").await });
     until("it is under way", || async { upstream.seen().len() == 1 }).await;
+    tokio::time::sleep(ms(20)).await;
     caller.abort();
     let line = &lines(&path, 1).await[0];
+    let took = line["attempts"][0]["duration_ms"].as_f64().unwrap();
+    assert!(took >= 20.0, "{line}");
     assert_eq!((&line["status"], &line["reason"]), (&499.into(), &"client_gone".into()));
     assert_eq!((&line["outcome"], &line["cut_off"]), (&"abandoned".into(), &true.into()));
     assert_eq!(line["attempts"][0]["error"], "abandoned");

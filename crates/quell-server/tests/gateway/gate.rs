@@ -244,6 +244,32 @@ async fn a_slow_upload_is_no_slow_service() {
     assert_eq!(get(gateway.addr(), "/").await.status, 200);
 }
 
+/// Who leaves in the middle of its upload has not waited for anything, and left nothing to work on.
+#[tokio::test]
+async fn who_leaves_in_its_own_upload_teaches_no_impatience_and_leaves_no_ghost() {
+    let upstream = Fake::start(|_, seen| answer(200, seen.body.clone())).await;
+    let gateway = gateway(upstream.addr);
+    assert_eq!(get(gateway.addr(), "/").await.status, 200);
+    let level = |name: &str| format!("{name}{{upstream=\"default\"}}");
+    let before = metric(&gateway, &level("quell_in_flight_limit")).await;
+    let patience = metric(&gateway, &level("quell_patience_seconds")).await;
+    for _ in 0..30 {
+        let mut caller = TcpStream::connect(gateway.addr()).await.unwrap();
+        let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\nhalf";
+        caller.write_all(head.as_bytes()).await.unwrap();
+        until("it is under way", || async {
+            metric(&gateway, &level("quell_in_flight")).await > 0.0
+        })
+        .await;
+        drop(caller);
+        until("it is over", || async { metric(&gateway, &level("quell_in_flight")).await == 0.0 })
+            .await;
+    }
+    assert_eq!(metric(&gateway, &level("quell_ghosts")).await, 0.0);
+    assert_eq!(metric(&gateway, &level("quell_in_flight_limit")).await, before);
+    assert_eq!(metric(&gateway, &level("quell_patience_seconds")).await, patience);
+}
+
 /// H12: a body that stands still, or trickles, is not waited for.
 #[tokio::test]
 async fn a_body_that_trickles_ends_its_connection() {
@@ -262,7 +288,12 @@ async fn a_body_that_trickles_ends_its_connection() {
         }
         std::future::pending::<()>().await;
     };
-    let end = async { matches!(read.read(&mut [0; 512]).await, Ok(0) | Err(_)) };
+    let end = async {
+        let mut reply = [0; 512];
+        let length = read.read(&mut reply).await.unwrap();
+        assert!(reply[..length].starts_with(b"HTTP/1.1 408 "));
+        matches!(read.read(&mut reply).await, Ok(0) | Err(_))
+    };
     tokio::select! {
         () = trickle => {}
         closed = timeout(3 * PATIENCE, end) => assert!(closed.expect("left open")),

@@ -76,6 +76,8 @@ rewrite = \"/v2\"
         let (status, text) = ask("GET", "x", walks, false).await;
         assert!(status == 400, "{walks}: {status} {text}");
     }
+    // Nor does one come out as another host's.
+    assert_eq!(ask("GET", "x", "/v1//evil.example/x", true).await.0, 400);
     // Nobody's: another method, a longer segment, another host.
     for (method, host, target) in [
         ("GET", "shop.example.com", "/pay"),
@@ -102,7 +104,8 @@ async fn load_is_spread_and_a_retry_goes_where_its_call_has_not_been() {
     let gateway = by_file(&(upstream("x", &[&good, &bad], "ejection = { after = 1000 }")));
     for _ in 0..40 {
         let reply = get(gateway.addr(), "/").await;
-        assert_eq!((reply.status.as_u16(), reply.text()), (200, "good /"));
+        let stop = reply.headers.get("quell-stop");
+        assert_eq!((reply.status.as_u16(), reply.text()), (200, "good /"), "{stop:?}");
     }
     assert_eq!(good.seen().len(), 40);
     let tried = bad.seen().len();

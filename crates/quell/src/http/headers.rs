@@ -95,10 +95,10 @@ impl Outgoing {
             let millis = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
             (DEADLINE, HeaderValue::from(millis))
         });
-        let number_of = |credit: Retries| number(u32::from(credit.get()));
+        let number_of = |credit: Retries| number(u64::from(credit.get()));
         let baggage = credit.and_then(|credit| baggage(headers, credit));
         [
-            Some((ATTEMPT, number(attempt))),
+            Some((ATTEMPT, number(u64::from(attempt)))),
             left,
             credit.map(|credit| (CREDIT, number_of(credit))),
             baggage.map(|baggage| (BAGGAGE, baggage)),
@@ -213,16 +213,16 @@ impl Answer {
 pub fn answer(headers: &mut HeaderMap, answer: Answer) {
     let Answer { sends, stop, credit, word, is_ours } = answer;
     // A look at every name costs less than two searches.
-    if headers.keys().any(|name| *name == STOP || *name == CREDIT) {
+    if !is_ours && headers.keys().any(|name| *name == STOP || *name == CREDIT) {
         headers.remove(STOP);
         headers.remove(CREDIT);
     }
-    put(headers, ATTEMPTS, number(u32::from(sends.get())));
+    put(headers, ATTEMPTS, number(u64::from(sends.get())));
     if let Some(reason) = stop {
         put(headers, STOP, HeaderValue::from_static(reason.as_str()));
     }
     if let Some(credit) = credit {
-        put(headers, CREDIT, number(u32::from(credit.get())));
+        put(headers, CREDIT, number(u64::from(credit.get())));
     }
     match word {
         Some(Word::No) => put(headers, RETRY, HeaderValue::from_static("no")),
@@ -246,7 +246,7 @@ pub fn answer(headers: &mut HeaderMap, answer: Answer) {
 /// assert_eq!(quell::http::headers::retry_after(Duration::from_millis(1_001)), "2");
 /// ```
 pub fn retry_after(wait: Duration) -> HeaderValue {
-    HeaderValue::from(whole_seconds(wait))
+    number(whole_seconds(wait))
 }
 
 /// Rounded up, and at least one: never earlier than promised.
@@ -259,14 +259,12 @@ fn put(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
     let _ = headers.try_insert(name, value);
 }
 
-/// Without formatting where that can be helped: almost every attempt is the first.
-fn number(n: u32) -> HeaderValue {
-    match n {
-        0 => HeaderValue::from_static("0"),
-        1 => HeaderValue::from_static("1"),
-        2 => HeaderValue::from_static("2"),
-        3 => HeaderValue::from_static("3"),
-        _ => HeaderValue::from(n),
+/// Without formatting where that can be helped: almost every attempt is the first, and most waits are short.
+fn number(n: u64) -> HeaderValue {
+    const SMALL: [&str; 6] = ["0", "1", "2", "3", "4", "5"];
+    match usize::try_from(n).ok().and_then(|n| SMALL.get(n)) {
+        Some(small) => HeaderValue::from_static(small),
+        None => HeaderValue::from(n),
     }
 }
 

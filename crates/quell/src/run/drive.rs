@@ -13,7 +13,7 @@ use std::{
 use pin_project_lite::pin_project;
 use quell_core::{Answer, Failure, Finish, Input, Outcome, Reason, Send, Step, Time};
 
-use super::{Done, End, Failed, Sender, Try, Waits};
+use super::{Done, End, Failed, Given, Sender, Try, Waits};
 use crate::{
     clock::Timer,
     observe::Next,
@@ -52,6 +52,11 @@ pin_project! {
             let mut this = this.project();
             if this.is_open() {
                 this.note_sent();
+                // What was never given whole is no work for anybody, and says nothing of how long its caller would wait.
+                match this.given(0) {
+                    Given::All(_) => this.guard.abandon(),
+                    _ => drop(this.guard.step(Input::Ended { slot: 0, outcome: Outcome::Abandoned })),
+                }
                 this.leave(Some(Reason::ClientGone));
             }
         }

@@ -2,6 +2,7 @@
 
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode, Version, header};
 
+use super::head::{LENGTH, NEARLY, is_nearly_framing};
 use super::{
     LONGEST_TARGET, MOST_FIELDS, Malformed, TARGET_TOO_LONG, TOO_MANY_FIELDS, bad, refuse,
 };
@@ -64,6 +65,16 @@ fn check_host<B>(request: &Request<B>) -> Result<(), Malformed> {
 fn check_http_2(headers: &HeaderMap) -> Result<(), Malformed> {
     if OF_HTTP_1.iter().any(|name| headers.contains_key(name)) {
         return Err(bad("field", "a field of HTTP/1's connections"));
+    }
+    // HTTP/1 behind us may frame by what HTTP/2 does not.
+    if headers.get_all(header::CONTENT_LENGTH).iter().count() > 1 {
+        return Err(LENGTH);
+    }
+    let is_nearly = |name: &HeaderName| {
+        *name != header::CONTENT_LENGTH && is_nearly_framing(name.as_str().as_bytes())
+    };
+    if headers.keys().any(is_nearly) {
+        return Err(NEARLY);
     }
     let mut tes = headers.get_all(header::TE).iter();
     if tes.any(|te| !te.as_bytes().eq_ignore_ascii_case(b"trailers")) {
@@ -149,6 +160,10 @@ mod tests {
             assert_eq!(http_2("http://a/", &[(name.as_str(), "x")]), Some("field"), "{name}");
         }
         assert_eq!(http_2("http://a/", &[("te", "gzip")]), Some("field"));
+        let length = ("content-length", "5");
+        assert_eq!(http_2("http://a/", &[length]), None);
+        assert_eq!(http_2("http://a/", &[length, length]), Some("framing"));
+        assert_eq!(http_2("http://a/", &[("content_length", "5")]), Some("framing"));
     }
 
     /// H15.

@@ -48,11 +48,11 @@ enum Part {
 
 const LINE: Malformed = bad("line", "the request line is not a method, a target and a version");
 const CONTROL: Malformed = bad("control", "a line ends without CR LF, or holds a control byte");
-const LENGTH: Malformed = bad("framing", "Content-Length is not one number");
+pub(super) const LENGTH: Malformed = bad("framing", "Content-Length is not one number");
 const TWO_WAYS: Malformed = bad("framing", "both Transfer-Encoding and Content-Length");
 const CODING: Malformed = bad("framing", "Transfer-Encoding is not just chunked");
 
-const NEARLY: Malformed =
+pub(super) const NEARLY: Malformed =
     bad("framing", "a field's name could be read as Content-Length or Transfer-Encoding");
 
 const TOO_LONG: Malformed =
@@ -252,7 +252,7 @@ fn is_form_of_target(method: &[u8], target: &[u8]) -> bool {
 
 /// Whether a name tells of framing to those who take `_` for `-`, or leave out what is not a letter.
 #[inline]
-fn is_nearly_framing(name: &[u8]) -> bool {
+pub(super) fn is_nearly_framing(name: &[u8]) -> bool {
     let letters_are = |letters: &[u8]| {
         let own = name.iter().filter(|byte| byte.is_ascii_alphanumeric());
         own.map(u8::to_ascii_lowercase).eq(letters.iter().copied())

@@ -51,6 +51,13 @@ pub(super) const SPELT: Malformed = Malformed {
     error: "the path is spelt in another way than the route that rewrites it",
 };
 
+/// A body that is not waited for any longer.
+pub(super) const LATE: Malformed = Malformed {
+    status: StatusCode::REQUEST_TIMEOUT,
+    code: "body",
+    error: "the request's body comes too slowly",
+};
+
 impl Malformed {
     /// The whole reply, for a connection that nobody else will write to.
     pub(super) fn reply(&self) -> Vec<u8> {

@@ -419,7 +419,9 @@ fn write_status(out: &mut Vec<u8>, status: StatusCode) {
 }
 
 fn write_length(out: &mut Vec<u8>, length: u64) {
-    field(out, &CONTENT_LENGTH, &HeaderValue::from(length));
+    out.extend_from_slice(b"content-length: ");
+    out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+    out.extend_from_slice(b"\r\n");
 }
 
 fn field(out: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {

@@ -12,6 +12,7 @@ use super::coded::Coded;
 use super::head::{self, Date, Manner};
 use super::talk::{End, Talk, Upload};
 use crate::gateway::body::Body;
+use crate::gateway::gate::LATE;
 use crate::gateway::watch::Told;
 
 /// How a conversation ended.
@@ -103,6 +104,10 @@ fn poll_answer(
     }
     let mut inner = talk.0.borrow_mut();
     if inner.watch.told(cx) == Told::Close {
+        if inner.watch.is_behind() {
+            inner.out.short().extend_from_slice(&LATE.reply());
+            let _ = inner.poll_write(cx); // all of it, or nobody reads
+        }
         return Poll::Ready(None);
     }
     // What is to be said before the reply.

@@ -53,19 +53,23 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
     /// flows only the call's deadline counts, and a caller who has not given all of it by then, or stops, has left. `Err`
     /// is when to look again.
     fn late(&self, slot: u8) -> Result<Outcome, Time> {
-        let under_way = match slot {
-            0 => self.first.as_ref().as_pin_ref().map(Pin::get_ref),
-            _ => self.hedge.as_deref(),
-        };
-        let given = under_way.map_or(Given::All(Time::ZERO), |attempt| self.sender.given(attempt));
         let now = self.guard.upstream().clock().now();
-        let (since, late) = match given {
+        let (since, late) = match self.given(slot) {
             Given::All(at) => (at, Outcome::Failed(Failure::of(Fault::Timeout))),
             Given::Flowing => (now, Outcome::Abandoned),
             Given::Stalled => return Ok(Outcome::Abandoned),
         };
         let until = (since + self.guard.policy().per_try()).min(self.guard.deadline());
         if until > now { Err(until) } else { Ok(late) }
+    }
+
+    /// How far the caller is with the request of an attempt.
+    pub(super) fn given(&self, slot: u8) -> Given {
+        let under_way = match slot {
+            0 => self.first.as_ref().as_pin_ref().map(Pin::get_ref),
+            _ => self.hedge.as_deref(),
+        };
+        under_way.map_or(Given::All(Time::ZERO), |attempt| self.sender.given(attempt))
     }
 
     fn first_to_time_out(&self) -> Option<(u8, Time)> {
