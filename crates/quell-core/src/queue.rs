@@ -104,6 +104,8 @@ pub struct Queue<T> {
     waiting_since: Time,
     /// No entry's time passes before this.
     soonest: Time,
+    /// The rank of all who wait, if it is one: then nobody has to be looked for.
+    rank: Option<u8>,
 }
 
 #[derive(Debug)]
@@ -123,7 +125,8 @@ impl<T> Queue<T> {
     /// An empty queue of at most `most`.
     pub fn new(most: usize, order: Order) -> Self {
         let (waiting_since, soonest) = (Time::ZERO, Time::MAX);
-        Self { entries: VecDeque::new(), most, order, next: 0, waiting_since, soonest }
+        let entries = VecDeque::new();
+        Self { entries, most, order, next: 0, waiting_since, soonest, rank: None }
     }
 
     /// Takes on the size and order of one just made. Whoever waits goes on waiting: a queue that is longer than it may be
@@ -166,6 +169,8 @@ impl<T> Queue<T> {
         if self.entries.is_empty() && shed.is_none() {
             self.waiting_since = now;
         }
+        let is_alone = self.entries.is_empty();
+        self.rank = Some(entry.rank).filter(|_| is_alone || self.rank == Some(entry.rank));
         self.next += 1;
         let ticket = Ticket(self.next);
         self.soonest = self.soonest.min(entry.until());
@@ -198,10 +203,10 @@ impl<T> Queue<T> {
         self.entries.remove(place).map(Place::served)
     }
 
-    /// The highest rank, where ranks count.
+    /// The highest rank, where ranks count and are not all the same.
     fn best_under_pressure(&self, now: Time) -> Option<u8> {
         let ranks = self.entries.iter().map(|place| place.entry.rank);
-        self.is_pressed(now).then(|| ranks.max()).flatten()
+        if self.rank.is_none() && self.is_pressed(now) { ranks.max() } else { None }
     }
 
     /// The newest, for a probe that needs a caller who will wait for its answer.
