@@ -14,14 +14,13 @@ use tokio::time::{Instant, Sleep};
 
 use super::access::Line;
 use super::lane::{Streaming, Taken};
-use super::watch::{Busy, Watch};
+use super::watch::{BEHIND, Busy, PACE, Watch};
 use super::wire::{self, Upload};
 
 /// The longest that a reply's body on an HTTP/2 stream may stand still.
 const STILL: Duration = Duration::from_secs(300);
-/// Bytes of a caller's body that are to come in a second while somebody waits for it, and how far it may fall behind.
-const PACE: f64 = 1024.0;
-const GRACE: Duration = Duration::from_secs(5);
+/// How far a caller's body may fall behind its pace.
+const GRACE: Duration = Duration::from_secs(BEHIND as u64);
 
 /// Why a body ended early.
 #[derive(Debug, Error)]
@@ -62,7 +61,7 @@ impl Timer {
             return running.1.as_mut().poll(cx);
         };
         if let Some((since, _)) = self.running.take().filter(|_| self.is_paced) {
-            let earned = Duration::from_secs_f64(bytes as f64 / PACE);
+            let earned = Duration::from_secs_f64(bytes as f64 / f64::from(PACE));
             self.left = (self.left.saturating_sub(since.elapsed()) + earned).min(GRACE);
         }
         Poll::Pending

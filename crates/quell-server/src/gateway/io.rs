@@ -25,9 +25,7 @@ impl Io {
     pub(super) fn tcp(stream: TcpStream) -> Self {
         Self::Plain(Stream::Tcp(stream))
     }
-}
 
-impl Io {
     /// Whether the other end is known to have closed it, with something unread before that or not.
     pub(super) fn is_closed(&self) -> bool {
         match self {

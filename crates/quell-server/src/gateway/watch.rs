@@ -29,10 +29,13 @@ const REPLY_IDLE: u32 = ticks(300);
 const WRITE_STALL: u32 = ticks(15);
 const LINGER: u32 = ticks(1);
 
-/// Bytes of a caller's body that are to come in a tick.
-const PACE: i32 = 512;
-/// How far it may fall behind: five seconds.
-const GRACE: i32 = 10 * PACE;
+/// Bytes of a caller's body that are to come in a second while somebody waits for it, and how many seconds it may fall
+/// behind that.
+pub(super) const PACE: u32 = 1024;
+pub(super) const BEHIND: u32 = 5;
+/// The same in ticks, and in bytes.
+const PER_TICK: i32 = PACE as i32 / 2;
+const GRACE: i32 = (BEHIND * PACE) as i32;
 
 /// Ticks in so many seconds, and one more: the first is never a whole one.
 pub(super) const fn ticks(seconds: u32) -> u32 {
@@ -163,7 +166,7 @@ impl Watch {
     /// A tick has passed in which somebody may have waited for the caller's body.
     fn fall_behind(&self) {
         if self.in_body.get() && self.wants_body.get() {
-            self.ahead.set(self.ahead.get() - PACE);
+            self.ahead.set(self.ahead.get() - PER_TICK);
         }
     }
 

@@ -48,7 +48,7 @@ pub(super) const WALKS: Malformed = Malformed {
 pub(super) const SPELT: Malformed = Malformed {
     status: StatusCode::BAD_REQUEST,
     code: "target",
-    error: "the path is spelt in another way than the route that rewrites it",
+    error: "the route rewrites its path, and this one is spelt in another way or has a second slash behind it",
 };
 
 /// A body that is not waited for any longer.

@@ -293,7 +293,7 @@ impl Ledger<'_> {
     }
 }
 
-/// Whether a caller was told that it gave no more of its body, which leaves in it, on a connection that died unread.
+/// Whether a caller that stops in the middle of its body was told so: one whose attempt nobody read, or it would have left.
 fn is_stalled(seen: &Seen) -> bool {
     matches!(seen, Seen::Reply { status: 408, stop: None, .. })
 }

@@ -33,19 +33,21 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
             let wake_at = self.hedge_at.map_or(until, |at| at.min(until));
             let clock = self.guard.upstream().clock();
             ready!(self.timer.as_mut().poll_until(cx, clock, wake_at));
-            return Poll::Ready(match (self.hedge_at.take(), self.late(slot)) {
-                (Some(at), _) if at < until => {
-                    self.ask_whether_repeatable(self.sender.is_whole());
-                    self.guard.step(Input::HedgeDue)
+            if self.hedge_at.take_if(|at| *at < until).is_some() {
+                self.ask_whether_repeatable(self.sender.is_whole());
+                return Poll::Ready(self.guard.step(Input::HedgeDue));
+            }
+            match self.late(slot) {
+                Ok(outcome) => {
+                    *self.hedge_at = None;
+                    return Poll::Ready(self.ended(slot, None, outcome));
                 }
-                (_, Ok(outcome)) => self.ended(slot, None, outcome),
-                (_, Err(later)) => {
+                Err(later) => {
                     if let Some(open) = &mut self.tries[usize::from(slot)] {
                         open.timeout_at = later;
                     }
-                    continue;
                 }
-            });
+            }
         }
     }
 
