@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use clap::builder::PossibleValuesParser;
 
 use crate::workspace::Workspace;
-use crate::{api, deny, test, tidy, twin};
+use crate::{api, deny, health, test, tidy, twin};
 
 /// One check. A new one is one line in [`STEPS`].
 struct Step {
@@ -28,6 +28,7 @@ const STEPS: &[Step] = &[
     Step { name: "deny", run: deny::run },
     Step { name: "test", run: |workspace| test::run(workspace, &test::Args::default()) },
     Step { name: "twin", run: |workspace| twin::run(workspace, &twin::Args::gate()) },
+    Step { name: "health", run: |workspace| health::run(workspace, &health::Args::gate()) },
 ];
 
 /// A workspace of its own, which `--workspace` does not see: it would break unnoticed.

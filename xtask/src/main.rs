@@ -14,7 +14,9 @@ mod deny;
 mod examples;
 mod figure;
 mod folder;
+mod health;
 mod metadata;
+mod nginx;
 mod process;
 mod program;
 mod runs;
@@ -54,6 +56,8 @@ enum Command {
     Ci(ci::Args),
     /// Check licences and duplicate versions of dependencies against deny.toml
     Deny,
+    /// Run healthy services behind Quell and behind nginx, and look for whom Quell refuses or keeps waiting
+    Health(health::Args),
     /// Run the tests of all crates with all features, and the examples
     Test(test::Args),
     /// Run the demo's outage simulated and on real sockets, side by side
@@ -80,6 +84,7 @@ fn run(workspace: &Workspace, command: Command) -> anyhow::Result<()> {
         Command::Bench(args) => bench::run(workspace, &args),
         Command::Ci(args) => ci::run(workspace, &args),
         Command::Deny => deny::run(workspace),
+        Command::Health(args) => health::run(workspace, &args),
         Command::Test(args) => test::run(workspace, &args),
         Command::Twin(args) => twin::run(workspace, &args),
         Command::Tidy => tidy::run(workspace),

@@ -21,19 +21,31 @@ pub(crate) const TRIES: u32 = 3;
 
 /// Builds the command, as the tests are built or as it is shipped, and says where it is.
 pub(crate) fn build(workspace: &Workspace, dev: bool) -> Result<PathBuf> {
+    let [quell] = build_all(workspace, dev, ["quell"])?;
+    Ok(quell)
+}
+
+/// The same for several of our programs.
+pub(crate) fn build_all<const N: usize>(
+    workspace: &Workspace,
+    dev: bool,
+    programs: [&str; N],
+) -> Result<[PathBuf; N]> {
     let profile = if dev { "dev" } else { "release" };
-    workspace.run(&mut workspace.cargo([
-        // As the tests are built, so that nothing is built twice.
-        "build",
-        "--workspace",
-        "--all-features",
-        "--bin",
-        "quell",
-        "--profile",
-        profile,
-    ]))?;
+    // As the tests are built, so that nothing is built twice.
+    let mut cargo = workspace.cargo(["build", "--workspace", "--all-features", "--profile"]);
+    cargo.arg(profile);
+    for program in programs {
+        cargo.args(["--bin", program]);
+    }
+    workspace.run(&mut cargo)?;
+    Ok(programs.map(|program| built(workspace, dev, program)))
+}
+
+/// Where a program of ours is once it is built.
+pub(crate) fn built(workspace: &Workspace, dev: bool, program: &str) -> PathBuf {
     let folder = if dev { "debug" } else { "release" };
-    Ok(workspace.target(&format!("{folder}/quell")))
+    workspace.target(&format!("{folder}/{program}"))
 }
 
 /// The gateway in front of what listens at `to`, with nothing set.

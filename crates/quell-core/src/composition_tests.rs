@@ -200,7 +200,7 @@ fn duration_max_in_every_field_breaks_nothing() {
                     };
                 }
                 call.abandon(now, &mut upstream, &mut wake);
-                upstream.gave_up(now, Time::ZERO);
+                upstream.gave_up(now, Time::ZERO, 0);
                 upstream.poll(now, &mut wake);
             }
         }

@@ -20,10 +20,11 @@
 //! use quell_core::{Time, endpoints::{Ejection, Endpoints}};
 //!
 //! let mut endpoints = Endpoints::new(1, Some(Ejection::default()), Time::ZERO)?;
-//! let (caller_left, answered) = (endpoints.sent(0), endpoints.sent(0));
+//! let (caller_left, _other) = (endpoints.sent(0), endpoints.sent(0));
 //! endpoints.ghost(0, caller_left);
 //! assert_eq!((endpoints.under_way(), endpoints.ghosts()), (1, 1));
-//! endpoints.answered(0, answered, Time::ZERO);
+//! assert!(endpoints.lay(0, caller_left)); // it closed the connection itself
+//! endpoints.done(0);
 //! assert_eq!(endpoints.ghosts(), 0);
 //! # Ok::<_, quell_core::endpoints::Invalid>(())
 //! ```
@@ -38,7 +39,7 @@ pub use choice::Tried;
 pub use shown::Snapshot;
 
 use crate::{
-    Time,
+    Release, Time,
     mode::Mode,
     pools::{Pool, Pools},
 };
@@ -88,10 +89,14 @@ pub enum Invalid {
 
 /// An attempt that nobody waits for any more.
 #[derive(Debug, Clone, Copy)]
-struct Ghost {
-    number: u64,
+pub(crate) struct Ghost {
+    pub(crate) number: u64,
     /// Whose slot it holds.
-    pool: Pool,
+    pub(crate) pool: Pool,
+    /// What kind of call it was.
+    pub(crate) class: u16,
+    /// When it ends in any case: its caller left before its answer was due, and by then it was.
+    pub(crate) due: Time,
 }
 
 #[derive(Debug)]
@@ -106,6 +111,9 @@ struct Endpoint {
     /// How often it was ejected lately.
     ejections: u32,
     ejected_until: Time,
+    /// How many times longer than usual its answers take, and since when that is known.
+    slow: f64,
+    slow_at: Time,
 }
 
 /// See the [module](self).
@@ -221,23 +229,43 @@ impl Endpoints {
         self.ghosts
     }
 
-    /// Slots taken out of `limit`.
+    /// Slots taken out of `limit`; the ghosts of kinds that are held apart take none but their own.
     #[inline]
-    pub fn taken(&self, limit: u32) -> u32 {
-        if self.ghosts == 0 { self.under_way } else { self.taken_with_ghosts(limit) }
+    pub(crate) fn taken(&self, limit: u32, is_apart: Option<impl Fn(u16) -> bool>) -> u32 {
+        if self.ghosts == 0 { self.under_way } else { self.taken_with_ghosts(limit, is_apart) }
     }
 
     #[cold]
-    fn taken_with_ghosts(&self, limit: u32) -> u32 {
+    fn taken_with_ghosts(&self, limit: u32, is_apart: Option<impl Fn(u16) -> bool>) -> u32 {
         let share = (limit / self.count as u32).max(1) as usize;
-        let held: usize = self.all.iter().map(|e| e.ghosts.len().min(share)).sum();
+        let held = |endpoint: &Endpoint| match &is_apart {
+            None => endpoint.ghosts.len(),
+            Some(is_apart) => endpoint.ghosts.iter().filter(|ghost| !is_apart(ghost.class)).count(),
+        };
+        let held: usize = self.all.iter().map(|endpoint| held(endpoint).min(share)).sum();
         self.under_way.saturating_add(held as u32)
     }
 
-    /// Whether a slot out of `limit` is free and no ghost stands: so it is almost always.
+    /// Ghosts of this kind of call.
+    pub(crate) fn ghosts_of(&self, class: u16) -> usize {
+        let of = |endpoint: &Endpoint| endpoint.ghosts.iter().filter(|g| g.class == class).count();
+        self.all.iter().map(of).sum()
+    }
+
+    /// Ends the ghosts whose answer is due by now.
+    pub(crate) fn end_due(&mut self, now: Time) {
+        if self.ghosts == 0 {
+            return;
+        }
+        for index in 0..self.all.len() {
+            self.end_those(index, |ghost| ghost.due <= now);
+        }
+    }
+
+    /// Whether there is no other.
     #[inline]
-    pub fn is_calm(&self, limit: u32) -> bool {
-        self.ghosts == 0 && self.under_way < limit
+    pub(crate) fn is_one(&self) -> bool {
+        self.count == 1
     }
 
     /// The endpoint that is due a probe: ghosts stand, nothing came back, and the last probe was long enough ago.
@@ -301,10 +329,29 @@ impl Endpoints {
     /// An attempt goes out; answers with its number.
     #[inline]
     pub fn sent(&mut self, endpoint: u16) -> u64 {
-        self.all[usize::from(endpoint)].under_way += 1;
-        self.under_way += 1;
+        self.begins(endpoint);
+        self.number()
+    }
+
+    /// The number of an attempt that holds no slot yet.
+    #[inline]
+    pub(crate) fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
+    }
+
+    /// An attempt holds a slot from now on.
+    #[inline]
+    pub(crate) fn begins(&mut self, endpoint: u16) {
+        self.all[usize::from(endpoint)].under_way += 1;
+        self.under_way += 1;
+    }
+
+    /// An attempt is over that never held a slot of the upstream's, and is not a ghost either.
+    pub(crate) fn drop_upload(&mut self, pool: Pool, how: Release) {
+        if let (Release::Ghost, Some(pools)) = (how, &mut self.pools) {
+            pools.done(pool);
+        }
     }
 
     /// An attempt is over and its slot free.
@@ -321,6 +368,12 @@ impl Endpoints {
 
     /// The same, for an attempt of a pool: it goes on holding its slot.
     pub fn ghost_in(&mut self, endpoint: u16, number: u64, pool: Pool) {
+        self.haunt(endpoint, Ghost { number, pool, class: 0, due: Time::MAX });
+    }
+
+    /// The same, of this kind.
+    pub(crate) fn haunt(&mut self, endpoint: u16, ghost: Ghost) {
+        let Ghost { number, pool, .. } = ghost;
         self.done(endpoint);
         let index = usize::from(endpoint);
         if index >= self.count {
@@ -334,7 +387,7 @@ impl Endpoints {
         }
         let ghosts = &mut self.all[index].ghosts;
         let place = ghosts.partition_point(|other| other.number < number);
-        ghosts.insert(place, Ghost { number, pool });
+        ghosts.insert(place, ghost);
         self.ghosts += 1;
         if ghosts.len() > MOST_GHOSTS {
             self.end_ghosts(index, 1);
@@ -343,18 +396,36 @@ impl Endpoints {
 
     /// The endpoint answered attempt `number`: it has got past all that was sent before.
     #[inline]
-    pub fn answered(&mut self, endpoint: u16, number: u64, now: Time) {
+    pub(crate) fn answered(
+        &mut self,
+        endpoint: u16,
+        number: u64,
+        now: Time,
+        is_apart: impl Fn(u16) -> bool,
+    ) {
         self.all[usize::from(endpoint)].answered_at = now;
         if self.ghosts > 0 {
-            self.forget(usize::from(endpoint), number);
+            self.forget(usize::from(endpoint), number, is_apart);
         }
     }
 
-    /// Ends the ghosts sent before `number`.
+    /// Ends the ghosts sent before `number`, but for those of kinds that are held apart.
     #[cold]
-    fn forget(&mut self, index: usize, number: u64) {
-        let gone = self.all[index].ghosts.partition_point(|ghost| ghost.number < number);
-        self.end_ghosts(index, gone);
+    fn forget(&mut self, index: usize, number: u64, is_apart: impl Fn(u16) -> bool) {
+        self.end_those(index, |ghost| ghost.number < number && !is_apart(ghost.class));
+    }
+
+    /// Ends the ghosts of an endpoint of which this is true.
+    fn end_those(&mut self, index: usize, ends: impl Fn(&Ghost) -> bool) {
+        let (pools, before) = (&mut self.pools, self.all[index].ghosts.len());
+        self.all[index].ghosts.retain(|ghost| {
+            let ends = ends(ghost);
+            if let (true, Some(pools)) = (ends, pools.as_mut()) {
+                pools.gone(index, ghost.pool);
+            }
+            !ends
+        });
+        self.ghosts -= before - self.all[index].ghosts.len();
     }
 
     /// Ends so many ghosts of an endpoint, the oldest.
@@ -378,7 +449,15 @@ impl Endpoint {
             failures: 0,
             ejections: 0,
             ejected_until: Time::ZERO,
+            slow: 1.0,
+            slow_at: now,
         }
+    }
+
+    /// How many times longer than usual its answers take: believed for some seconds, as it is asked less meanwhile.
+    fn slowness(&self, now: Time) -> f64 {
+        let seconds = now.nanos_since(self.slow_at) as f64 / 1e9;
+        1.0 + (self.slow - 1.0) / (1.0 + seconds * seconds / 25.0)
     }
 
     fn due_at(&self, every: Duration) -> Time {

@@ -33,10 +33,10 @@ fn an_answer_ends_the_ghosts_sent_before_it_and_no_others() {
     for (endpoint, number) in [(0, late), (0, early), (1, elsewhere)] {
         endpoints.ghost(endpoint, number);
     }
-    endpoints.answered(0, answered, at(1));
+    endpoints.answered(0, answered, at(1), |_| false);
     assert_eq!(endpoints.ghosts(), 2);
     let next = endpoints.sent(0);
-    endpoints.answered(0, next, at(1));
+    endpoints.answered(0, next, at(1), |_| false);
     assert_eq!(endpoints.ghosts(), 1);
 }
 
@@ -71,9 +71,12 @@ fn a_reload_keeps_ghosts_and_what_is_in_hand_of_those_that_stay_and_frees_those_
         endpoints.ghost(endpoint, number);
     }
     reload(&mut endpoints, 1, None, at(1));
-    assert_eq!((endpoints.under_way(), endpoints.ghosts(), endpoints.taken(10)), (3, 1, 4));
+    assert_eq!(
+        (endpoints.under_way(), endpoints.ghosts(), endpoints.taken(10, None::<fn(u16) -> bool>)),
+        (3, 1, 4)
+    );
     assert_eq!(chosen(&endpoints, Tried::default(), at(1)), [0]);
-    endpoints.answered(2, numbers[5].1, at(2));
+    endpoints.answered(2, numbers[5].1, at(2), |_| false);
     endpoints.done(2);
     endpoints.ghost(1, numbers[4].1);
     assert_eq!((endpoints.under_way(), endpoints.ghosts()), (1, 1), "none where nobody is");
@@ -103,7 +106,7 @@ fn one_dead_endpoints_ghosts_do_not_starve_the_living() {
         let number = endpoints.sent(3);
         endpoints.ghost(3, number);
     }
-    assert_eq!(endpoints.taken(100), 25);
+    assert_eq!(endpoints.taken(100, None::<fn(u16) -> bool>), 25);
     assert!((0..1_000).all(|_| endpoints.choose(at(0), Tried::default(), &mut rng) != 3));
 }
 
@@ -140,7 +143,7 @@ fn a_ghost_gives_its_pools_slot_back_however_it_ends() {
     assert_eq!(held(&endpoints), (0, MOST_GHOSTS as u32 - 1), "displaced");
     let answered = endpoints.sent(1);
     haunt(&mut endpoints, 3);
-    endpoints.answered(1, answered, at(0));
+    endpoints.answered(1, answered, at(0), |_| false);
     assert_eq!(held(&endpoints), (0, 3), "answered");
     assert!(fail(&mut endpoints, 1, 5, at(0)));
     assert_eq!(held(&endpoints), (0, 0), "ejected");
@@ -209,7 +212,7 @@ fn an_answer_ends_what_was_sent_before_it_and_nothing_else() {
     let mut endpoints = endpoints(1);
     let numbers = [0; 3].map(|endpoint| endpoints.sent(endpoint));
     numbers.iter().for_each(|&number| endpoints.ghost(0, number));
-    endpoints.answered(0, numbers[1], at(0));
+    endpoints.answered(0, numbers[1], at(0), |_| false);
     assert_eq!(endpoints.ghosts(), 2);
 }
 

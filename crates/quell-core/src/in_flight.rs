@@ -5,35 +5,37 @@
 //! knows the right number, and a wrong one written by hand never heals or refuses healthy traffic, so
 //! the limit is told neither the upstream's capacity, nor its service time, nor how long callers wait.
 //!
-//! **How.** An adaptive limit is found (`finder.rs`) by what answers take and how that changes with how many are under way; it is
-//! never more than `rate · T/2`, as work that outlasts its callers is for nobody. `rate` is the upstream's [best of
-//! late](crate::pace). `T` is the callers' [patience](crate::patience), never under three times the upstream's base nor
-//! under 50 ms.
+//! **How.** Without evidence of trouble an adaptive limit is *loose*: several times what is under way, so that nobody is refused in
+//! health, whatever the mix, the bursts and the pauses. Every 50 ms it is watched (`watch.rs`) whether anything speaks for trouble.
+//! If so it is *tight*: what was under way in health and a tenth more, and from there it is found (`finder.rs`) by what answers take,
+//! each compared with its own [class](crate::classes), and how that changes with how many are under way; never more than
+//! what the service can finish while its callers wait, `rate · T/2` summed over all classes. `T` is the callers'
+//! [patience](crate::patience), never under three times the mean time of their class nor under 50 ms. Health confirmed loosens it
+//! again.
 //!
 //! ```
 //! use core::time::Duration;
-//! use quell_core::{Time, in_flight::{InFlight, Limit, Load}};
+//! use quell_core::{in_flight::{InFlight, Limit}};
 //!
-//! let mut limit = InFlight::new(Limit::Adaptive { ceiling: 4096 }, Duration::from_secs(5))?;
-//! for i in 0..10_000 {
-//!     let at = Time::ZERO + Duration::from_millis(i);
-//!     limit.served(at + Duration::from_millis(20), at, Load { under_way: 20, queued: false });
-//! }
-//! assert!((20..=30).contains(&limit.limit()), "1,000/s × 20 ms, and a little room");
+//! let limit = InFlight::new(Limit::Adaptive { ceiling: 4096 }, Duration::from_secs(5))?;
+//! assert_eq!(limit.limit(), 1024); // nothing is known yet, and nobody complains
 //! # Ok::<_, quell_core::in_flight::Invalid>(())
 //! ```
 
 mod finder;
 mod interval;
-mod logs;
-mod room;
+pub(crate) mod logs;
+mod watch;
 
 use core::time::Duration;
 
 use finder::Finder;
+pub use watch::Evidence;
+use watch::{Sight, Turn, Watch};
 
 use crate::{
     Time,
+    classes::{Class, Classes},
     pace::{Known, Pace},
     patience::Patience,
     time::nanos,
@@ -43,13 +45,13 @@ use crate::{
 const LEAST: f64 = 4.0;
 /// No ceiling is lower.
 const LEAST_CEILING: u32 = 8;
-/// Those who leave within this time leave together.
-const TOGETHER: Duration = Duration::from_millis(50);
 /// So many service times an answer may take in health.
 const USUAL: u32 = 3;
 /// The least patience that is believed, and the least while nothing is known of the service.
 const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 const UNKNOWN_PATIENCE: Duration = Duration::from_millis(250);
+/// How long callers are believed to wait before any of them has shown it.
+const UNTOLD_PATIENCE: Duration = Duration::from_secs(5);
 /// What may be under way while nothing is known and nobody complains.
 const UNKNOWN: u32 = 1024;
 
@@ -96,14 +98,15 @@ pub struct InFlight {
     limit: u32,
     per_try: Duration,
     left: Patience,
-    /// `T`, as of the last decision.
+    /// `T`, as of the last look.
     patience: Duration,
-    /// When somebody last left while others were answered.
-    left_at: Time,
-    /// The same, as every answer is compared with it.
-    patience_nanos: u64,
     pace: Pace,
+    watch: Watch,
     finder: Finder,
+    /// Somebody found no slot since the last look.
+    pressed: bool,
+    /// Latencies are compared as they are: no class was known when trouble came.
+    raw: bool,
     /// While a limit is held by hand: what stands underneath.
     beneath: Option<(Limit, u32)>,
 }
@@ -125,11 +128,12 @@ impl InFlight {
             limit,
             per_try,
             left: Patience::default(),
-            patience: per_try,
-            left_at: Time::ZERO,
-            patience_nanos: nanos(per_try),
+            patience: per_try.min(UNTOLD_PATIENCE),
             pace: Pace::default(),
+            watch: Watch::default(),
             finder: Finder::default(),
+            pressed: false,
+            raw: true,
             beneath: None,
         })
     }
@@ -140,11 +144,8 @@ impl InFlight {
     pub fn adopt(&mut self, fresh: &Self) {
         let held = self.is_held().then_some(self.limit);
         (self.kind, self.limit, self.per_try) = (fresh.kind, fresh.limit, fresh.per_try);
-        if let Limit::Adaptive { ceiling } = self.kind {
-            self.follow(ceiling);
-        }
+        self.follow();
         self.beneath = None;
-        self.decide();
         if let Some(held) = held {
             self.hold(held);
         }
@@ -180,32 +181,46 @@ impl InFlight {
         self.beneath.is_some()
     }
 
-    /// How many may be under way, whatever the time: what is used, and a little more.
+    /// How many may be under way.
     #[inline]
     pub fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// How many may be under way now, if that many come at once: more than [`limit`](InFlight::limit) where it was quiet.
-    pub fn limit_at(&self, now: Time) -> u32 {
-        match self.kind {
-            Limit::Adaptive { ceiling } => self.finder.limit_at(now).min(ceiling),
-            _ => self.limit,
-        }
+    /// Whether nothing speaks for trouble.
+    #[inline]
+    pub fn is_loose(&self) -> bool {
+        self.watch.is_loose()
     }
 
-    /// The same for one who finds the limit reached and would be sent beyond it.
+    /// What spoke for trouble, while it does.
+    pub fn evidence(&self) -> Option<Evidence> {
+        self.watch.evidence
+    }
+
+    /// Whether it finds itself.
+    pub(crate) fn is_adaptive(&self) -> bool {
+        matches!(self.kind, Limit::Adaptive { .. })
+    }
+
+    /// Whether ghosts hold slots: not while the limit is loose.
+    #[inline]
+    pub(crate) fn is_haunted(&self) -> bool {
+        !self.watch.is_loose() || !matches!(self.kind, Limit::Adaptive { .. })
+    }
+
+    /// How many may be under way, for one who finds the limit reached.
     #[cold]
-    pub fn stretch(&mut self, now: Time) -> u32 {
-        match self.kind {
-            Limit::Adaptive { ceiling } => self.finder.stretch(now).min(ceiling),
-            _ => self.limit,
+    pub(crate) fn stretch(&mut self, now: Time) -> u32 {
+        if self.is_loose() && matches!(self.kind, Limit::Adaptive { .. }) {
+            self.watch.stretch(now, self.rate());
+            self.follow();
         }
+        self.limit
     }
 
-    /// The breaker has opened or closed: a burst is not to find out whether the service is well again.
-    pub fn tripped(&mut self, now: Time) {
-        self.finder.close_room(now);
+    fn rate(&self) -> f64 {
+        self.pace.known().map_or(0.0, |known| known.rate)
     }
 
     /// What was learned of the upstream, once enough was served.
@@ -219,91 +234,236 @@ impl InFlight {
         self.patience
     }
 
-    /// Whether an answer came to a caller who was believed to have left.
-    #[inline]
-    pub fn is_late(&self, now: Time, since: Time) -> bool {
-        now.nanos_since(since) > self.patience_nanos
-    }
-
     /// The upstream did its work on what was sent at that instant. True if that moved the limit.
     #[inline]
-    pub fn served(&mut self, now: Time, sent_at: Time, load: Load) -> bool {
-        if self.pace.served(now, now.since(sent_at)) {
-            self.decide();
-        }
-        let Limit::Adaptive { ceiling } = self.kind else { return false };
-        self.finder.answered(now, sent_at, load) && self.follow(ceiling)
+    pub(crate) fn served(
+        &mut self,
+        now: Time,
+        sent_at: Time,
+        load: Load,
+        class: &mut Class,
+    ) -> bool {
+        let took = now.nanos_since(sent_at);
+        self.pace.served(now, Duration::from_nanos(took));
+        self.watch.served(now);
+        class.answers(now, sent_at);
+        !self.watch.is_loose() && self.found(now, sent_at, load, class)
     }
 
-    /// Nobody waits any more for what was sent at that instant. True if that moved the limit.
+    /// The same in trouble.
     #[cold]
-    pub fn left(&mut self, now: Time, sent_at: Time, load: Load) -> bool {
-        let Limit::Adaptive { ceiling } = self.kind else { return false };
-        self.finder.left(now, sent_at, load);
-        self.follow(ceiling)
+    fn found(&mut self, now: Time, sent_at: Time, load: Load, class: &Class) -> bool {
+        let Some(offset) = self.offset(class) else {
+            self.finder.hears(now);
+            return false;
+        };
+        let moved = self.finder.answered(now, sent_at, load, offset);
+        self.hear(now);
+        moved && self.follow()
     }
 
-    /// When to [look again](InFlight::look) although nothing is answered; mostly never.
-    pub fn looks_at(&self) -> Time {
-        if let Limit::Adaptive { .. } = self.kind { self.finder.looks_at() } else { Time::MAX }
+    /// What an experiment has shown.
+    fn hear(&mut self, now: Time) {
+        if self.finder.shows_crowd() {
+            self.watch.ours(now);
+        }
+    }
+
+    fn offset(&self, class: &Class) -> Option<i64> {
+        class.offset.or(self.raw.then_some(0))
+    }
+
+    /// The upstream replied, whatever it was.
+    #[inline]
+    pub(crate) fn replied(&mut self, now: Time) {
+        self.watch.replied(now, self.pace.known().map_or(0.0, |known| known.rate));
+    }
+
+    /// It was a failure.
+    #[cold]
+    pub(crate) fn failed(&mut self) {
+        self.watch.failed();
+    }
+
+    /// Nobody waits any more for what was sent at that instant. If its caller left before the answer was due: until when
+    /// the upstream would have been busy with it.
+    #[cold]
+    pub(crate) fn left(
+        &mut self,
+        now: Time,
+        sent_at: Time,
+        load: Load,
+        class: &mut Class,
+    ) -> Option<Time> {
+        let age = now.nanos_since(sent_at);
+        if self.is_early(age, class) {
+            class.forget(age);
+            let due = if class.is_known() { class.mean as u64 } else { age.saturating_mul(2) };
+            let sees = self.pace.has_served() && self.is_loose() && !class.in_trouble;
+            return sees.then(|| sent_at.plus(due));
+        }
+        if self.is_loose() && class.is_overtaken(sent_at) {
+            class.lingers(age);
+            return Some(now.plus(age));
+        }
+        if class.in_trouble && self.is_loose() {
+            return None; // it speaks for its class alone
+        }
+        if self.watch.left() && self.is_loose() {
+            self.watch.tighten(now, Evidence::Leaving);
+            self.raw = true;
+            self.finder.start_low(now, LEAST);
+        } else if !self.is_loose()
+            && let Some(offset) = self.offset(class)
+        {
+            self.finder.left(now, sent_at, load, offset);
+        }
+        self.follow();
+        None
+    }
+
+    /// Whether whoever leaves at this age leaves before an answer was due. Of a class that is not known nobody can say,
+    /// unless nothing was ever served.
+    fn is_early(&self, age: u64, class: &Class) -> bool {
+        match class.is_known() {
+            true => age < class.late,
+            false => self.pace.has_served() || age < nanos(UNKNOWN_PATIENCE),
+        }
+    }
+
+    /// When the classes are to be looked at again.
+    #[inline]
+    pub(crate) fn next_look(&self) -> Time {
+        self.watch.next()
+    }
+
+    /// When to [look again](InFlight::wake) although nothing is answered; mostly never.
+    pub(crate) fn looks_at(&self) -> Time {
+        match self.kind {
+            Limit::Adaptive { .. } if !self.is_loose() => self.finder.looks_at(),
+            _ => Time::MAX,
+        }
     }
 
     /// Does what is due. True if that moved the limit.
-    pub fn look(&mut self, now: Time) -> bool {
-        let Limit::Adaptive { ceiling } = self.kind else { return false };
+    pub(crate) fn wake(&mut self, now: Time) -> bool {
+        if self.is_loose() {
+            return false;
+        }
         self.finder.wake(now);
-        self.follow(ceiling)
+        self.hear(now);
+        self.follow()
+    }
+
+    /// Looks at all classes. True if that moved the limit.
+    pub(crate) fn look(
+        &mut self,
+        now: Time,
+        classes: &mut Classes,
+        load: Load,
+        ghosts: usize,
+    ) -> bool {
+        let queued = core::mem::take(&mut self.pressed) || load.queued;
+        let (load, high) = (Load { queued, ..load }, self.finder.is_high());
+        let sight = Sight { load, rate: self.rate(), high, ghosts };
+        match self.watch.look(now, classes, sight) {
+            Turn::Tighten => self.tighten(now, classes),
+            Turn::Loosen => self.watch.loosen(),
+            Turn::None => self.sort_out(now, classes),
+        }
+        self.know(classes);
+        self.follow()
+    }
+
+    /// In trouble from the beginning, latencies were compared as they are. Where there are several classes of which at least one
+    /// is known by now, each is compared with its own from now on.
+    fn sort_out(&mut self, now: Time, classes: &mut Classes) {
+        let is_known = |class: &Class| class.is_grown() && class.rate > 0.0;
+        if self.raw && !self.is_loose() && !classes.is_one() && classes.iter().any(is_known) {
+            let limit = core::mem::replace(&mut self.limit, u32::MAX);
+            self.tighten(now, classes);
+            self.finder.doubt(f64::from(limit));
+        }
+    }
+
+    /// How long callers wait, and what can be done meanwhile.
+    pub(crate) fn know(&mut self, classes: &mut Classes) {
+        let (others, mut most) = (self.left.learned(), 0.0);
+        let peaks: f64 = classes.iter().map(|class| class.peak).sum();
+        for class in classes.iter_mut() {
+            class.set_patience(self.per_try, others.unwrap_or(UNTOLD_PATIENCE));
+            class.share = (f64::from(self.limit) * class.peak / peaks.max(1.0)).max(1.0) as u32;
+            most += class.rate * class.patience as f64 / 2e9;
+        }
+        let waits = others.unwrap_or(UNTOLD_PATIENCE).min(self.per_try);
+        let known = self.pace.known();
+        let least =
+            known.map_or(UNKNOWN_PATIENCE, |known| (known.base * USUAL).max(LEAST_PATIENCE));
+        self.patience = waits.max(least);
+        if let Some(Known { rate, .. }) = known {
+            // What classes did in health, or all together do by now, if that is more.
+            let most = most.max(rate * self.patience.as_secs_f64() / 2.0);
+            let ceiling = match self.kind {
+                Limit::Adaptive { ceiling } => ceiling,
+                _ => u32::MAX,
+            };
+            self.finder.bounds(rate, self.patience, most.min(f64::from(ceiling)));
+        }
+    }
+
+    /// There is trouble: what was under way in health, and each class compared with its own usual time.
+    #[cold]
+    fn tighten(&mut self, now: Time, classes: &mut Classes) {
+        let known = || classes.iter().filter(|class| class.is_grown());
+        let rate: f64 = known().map(|class| class.rate).sum();
+        self.raw = rate == 0.0;
+        let used: f64 = classes.iter().map(Class::little).sum();
+        if self.raw {
+            return self.finder.start_low(now, (1.1 * used + 2.0).max(LEAST));
+        }
+        let limit = self.watch.tight().max(1.1 * used + 2.0).min(f64::from(self.limit));
+        let mean = |of: fn(&Class) -> f64| known().map(|c| c.rate * of(c)).sum::<f64>() / rate;
+        let (log, var) = (mean(|class| class.log), mean(|class| class.var));
+        for class in classes.iter_mut() {
+            class.offset = class.is_grown().then(|| logs::fixed(log - class.log));
+        }
+        self.finder.begin_at(now, limit, used, log, var);
     }
 
     /// Takes on the limit that was found. True if it is another one.
     #[inline]
-    fn follow(&mut self, ceiling: u32) -> bool {
-        let found = self.finder.limit().min(ceiling);
+    fn follow(&mut self) -> bool {
+        let Limit::Adaptive { ceiling } = self.kind else { return false };
+        let found = if self.is_loose() {
+            self.watch.limit().min(f64::from(ceiling)) as u32
+        } else {
+            self.finder.limit().min(ceiling)
+        };
         core::mem::replace(&mut self.limit, found) != found
     }
 
     /// Somebody found no slot, whatever became of it.
-    pub fn press(&mut self) {
+    pub(crate) fn press(&mut self) {
+        self.pressed = true;
         if !self.is_held() {
             self.finder.press();
         }
     }
 
-    /// A caller who came then left without an answer, or took one that was later than expected. While others are answered,
-    /// who leaves within a few service times has not waited in vain, and of those who leave together at an age that nobody
-    /// is impatient at only one counts: a load generator ended, a client was restarted, a health check hung up.
+    /// A caller who came then left without an answer. Whoever leaves before an answer was due says nothing of how long callers
+    /// wait.
     #[cold]
-    pub fn learn_patience(&mut self, now: Time, since: Time) {
-        let age = now.since(since);
-        if self.pace.has_served_after(since) {
-            if self.pace.known().is_some_and(|known| age < known.base * USUAL) {
-                return;
-            }
-            if age < LEAST_PATIENCE {
-                if now.since(self.left_at) < TOGETHER {
-                    return;
-                }
-                self.left_at = now;
-            }
+    pub(crate) fn learn_patience(&mut self, now: Time, since: Time, class: &mut Class) {
+        if !self.is_early(now.nanos_since(since), class) {
+            self.waited(now, since, class);
         }
-        self.left.learn(age);
-        self.decide();
     }
 
-    fn decide(&mut self) {
-        let waits = self.left.learned().map_or(self.per_try, |left| left.min(self.per_try));
-        // Whoever leaves sooner than that says nothing of how long an answer may take.
-        let least = self
-            .pace
-            .known()
-            .map_or(UNKNOWN_PATIENCE, |known| (known.base * USUAL).max(LEAST_PATIENCE));
-        self.patience = waits.max(least);
-        self.patience_nanos = nanos(self.patience);
-        if let (Some(Known { rate, .. }), false) = (self.pace.known(), self.is_held()) {
-            let ceiling =
-                if let Limit::Adaptive { ceiling } = self.kind { ceiling } else { u32::MAX };
-            self.finder.bounds(rate, self.patience, ceiling);
-        }
+    /// Somebody who came then waited until now.
+    pub(crate) fn waited(&mut self, now: Time, since: Time, class: &mut Class) {
+        let age = now.since(since);
+        class.learn_patience(age);
+        self.left.learn(age);
     }
 }
 

@@ -4,8 +4,47 @@ use super::*;
 
 const PER_TRY: Duration = Duration::from_secs(5);
 
-fn adaptive() -> InFlight {
-    InFlight::new(Limit::Adaptive { ceiling: 4096 }, PER_TRY).unwrap()
+/// A limit and one class, in trouble from the beginning: how it is found.
+struct Rig {
+    limit: InFlight,
+    classes: Classes,
+    looked: Time,
+}
+
+impl Rig {
+    fn new(kind: Limit) -> Self {
+        let mut limit = InFlight::new(kind, PER_TRY).unwrap();
+        limit.watch.tighten(Time::ZERO, Evidence::Crowding);
+        Self { limit, classes: Classes::new(Time::ZERO), looked: Time::ZERO }
+    }
+
+    fn served(&mut self, now: Time, sent_at: Time, load: Load) -> bool {
+        let moved = self.limit.served(now, sent_at, load, self.classes.at(0));
+        let lasted = now.nanos_since(self.looked);
+        if lasted >= 50_000_000 {
+            self.classes.at(0).turn(now, lasted as f64, 1.0);
+            self.looked = now;
+        }
+        self.limit.know(&mut self.classes);
+        moved
+    }
+
+    fn left(&mut self, now: Time, sent_at: Time, load: Load) {
+        self.limit.left(now, sent_at, load, self.classes.at(0));
+    }
+
+    fn learn_patience(&mut self, now: Time, since: Time) {
+        self.limit.learn_patience(now, since, self.classes.at(0));
+        self.limit.know(&mut self.classes);
+    }
+
+    fn limit(&self) -> u32 {
+        self.limit.limit()
+    }
+}
+
+fn adaptive() -> Rig {
+    Rig::new(Limit::Adaptive { ceiling: 4096 })
 }
 
 fn at(ms: u64) -> Time {
@@ -13,7 +52,7 @@ fn at(ms: u64) -> Time {
 }
 
 /// Serves `rate` per second from `from` to `to` (ms), `took` (ms) each, as many at once as that makes.
-fn serve(limit: &mut InFlight, (from, to): (u64, u64), rate: u64, took: u64) {
+fn serve(limit: &mut Rig, (from, to): (u64, u64), rate: u64, took: u64) {
     for i in 0..(to - from) * rate / 1_000 {
         let now = at(from + i * 1_000 / rate);
         let used = (rate * took / 1_000) as u32;
@@ -33,7 +72,7 @@ fn crowded(loss: f64) -> impl Fn(f64) -> f64 {
 
 /// Lets `rate` per second come for so many seconds, as a fluid without chance. Answers with all limits on the way.
 fn flow(
-    limit: &mut InFlight,
+    limit: &mut Rig,
     now: &mut Time,
     (seconds, rate): (u64, f64),
     takes: impl Fn(f64) -> f64,
@@ -51,7 +90,7 @@ fn flow(
     limits
 }
 
-fn leave(limit: &mut InFlight, times: u32, age: u64) {
+fn leave(limit: &mut Rig, times: u32, age: u64) {
     for _ in 0..times {
         // Long after all that was served.
         limit.learn_patience(at(10_000_000 + age), at(10_000_000));
@@ -126,38 +165,6 @@ fn the_limit_does_not_decay_while_nothing_is_served() {
     assert!(lowest + 3 >= before, "{before}, then as low as {lowest}");
 }
 
-/// P10, second half: patience never goes below three service times.
-#[test]
-fn health_checks_that_hang_up_do_not_throttle_a_healthy_service() {
-    let mut limit = adaptive();
-    serve(&mut limit, (1_000, 5_000), 300, 100);
-    leave(&mut limit, 200, 5);
-    assert_eq!(limit.patience(), Duration::from_millis(300));
-    serve(&mut limit, (5_000, 10_000), 300, 100);
-    assert!(limit.limit() >= 31, "got {}", limit.limit());
-}
-
-/// P11, first half.
-#[test]
-fn with_nothing_answered_and_callers_leaving_only_a_few_are_under_way() {
-    let mut limit = adaptive();
-    assert_eq!(limit.limit(), UNKNOWN);
-    let load = Load { under_way: 50, queued: false };
-    assert_eq!([0; 4].map(|_| limit.left(at(1_000), at(0), load)), [false, false, false, true]);
-    assert_eq!(limit.limit(), LEAST as u32);
-    flow(&mut limit, &mut at(10_000), (10, 300.0), crowded(0.0));
-    assert!(limit.limit() >= 30, "got {}", limit.limit());
-}
-
-#[test]
-fn hasty_callers_do_not_bring_patience_to_nothing() {
-    let mut limit = adaptive();
-    leave(&mut limit, 200, 0);
-    assert_eq!(limit.patience(), UNKNOWN_PATIENCE);
-    serve(&mut limit, (1_000, 5_000), 300, 1);
-    assert_eq!(limit.patience(), LEAST_PATIENCE);
-}
-
 /// Nobody has left, all are slow alike, and nothing that was sent since is back any sooner.
 #[test]
 fn an_upstream_that_becomes_slower_but_larger_is_let_through_at_once() {
@@ -168,11 +175,11 @@ fn an_upstream_that_becomes_slower_but_larger_is_let_through_at_once() {
         limit.served(at(12_000), at(10_000), Load { under_way: before, queued: true });
     }
     assert_eq!(limit.limit(), before, "it may have stood still");
-    let looks_at = limit.looks_at();
+    let looks_at = limit.limit.looks_at();
     assert!(looks_at > at(12_000) && looks_at < at(13_000), "{looks_at:?}");
-    assert!(limit.look(looks_at));
+    assert!(limit.limit.wake(looks_at));
     assert!(limit.limit() > 15 * before, "20 times as slow, got {}", limit.limit());
-    assert_eq!(limit.looks_at(), Time::MAX);
+    assert_eq!(limit.limit.looks_at(), Time::MAX);
 }
 
 /// The other half: what is sent next is as quick as ever.
@@ -185,15 +192,15 @@ fn an_upstream_that_stood_still_is_not_taken_for_a_slower_one() {
         limit.served(at(12_000), at(10_000), Load { under_way: before, queued: true });
     }
     limit.served(at(12_100), at(12_000), Load { under_way: before, queued: true });
-    assert_eq!(limit.looks_at(), Time::MAX);
-    assert!(!limit.look(at(13_000)));
+    assert_eq!(limit.limit.looks_at(), Time::MAX);
+    assert!(!limit.limit.wake(at(13_000)));
     assert_eq!(limit.limit(), before);
 }
 
 #[test]
 fn fixed_and_off_learn_nothing() {
     for (kind, expected) in [(Limit::Fixed(7), 7), (Limit::Off, u32::MAX)] {
-        let mut limit = InFlight::new(kind, PER_TRY).unwrap();
+        let mut limit = Rig::new(kind);
         serve(&mut limit, (1_000, 5_000), 300, 100);
         leave(&mut limit, 200, 5);
         assert_eq!(limit.limit(), expected);
@@ -206,9 +213,11 @@ fn a_reload_keeps_what_was_learned_and_the_new_bounds_apply_at_once() {
     let mut limit = adaptive();
     serve(&mut limit, (1_000, 5_000), 300, 100);
     leave(&mut limit, 20, 1_000);
+    let Rig { mut limit, mut classes, .. } = limit;
     let (found, known, patience) = (limit.limit(), limit.known(), limit.patience());
     let mut reload = |kind, per_try| {
         limit.adopt(&InFlight::new(kind, per_try).unwrap());
+        limit.know(&mut classes);
         assert_eq!(limit.known(), known);
         (limit.limit(), limit.patience())
     };
@@ -219,45 +228,6 @@ fn a_reload_keeps_what_was_learned_and_the_new_bounds_apply_at_once() {
     let hasty = Duration::from_millis(400);
     assert_eq!(reload(Limit::Off, hasty), (u32::MAX, hasty), "nobody waits for longer");
     assert_eq!(reload(Limit::Adaptive { ceiling: 4096 }, PER_TRY), (found, patience));
-}
-
-/// P10: whoever is gone before others would have been answered was not waiting for long, unless nobody is answered.
-#[test]
-fn callers_who_leave_within_a_few_service_times_teach_nothing_while_others_are_answered() {
-    let mut limit = adaptive();
-    serve(&mut limit, (1_000, 5_000), 100, 10);
-    let base = limit.known().unwrap().base;
-    let leave = |limit: &mut InFlight, came: Time, age: Duration| {
-        for _ in 0..200 {
-            limit.learn_patience(came + age, came);
-        }
-        limit.patience()
-    };
-    let before = at(4_980);
-    assert_eq!(leave(&mut limit, before, base * 2), PER_TRY, "others were answered since");
-    assert_eq!(leave(&mut limit, before, base * 4), PER_TRY, "two hundred at once are one");
-    let load = Load { under_way: 1, queued: false };
-    for second in 6..26 {
-        limit.served(at(second * 1_000), at(second * 1_000 - 10), load);
-        limit.learn_patience(at(second * 1_000 + 1), at(second * 1_000 - 39));
-    }
-    assert_eq!(limit.patience(), LEAST_PATIENCE, "twenty in a row are many");
-    assert_eq!(leave(&mut limit, before, base * 20), base * 20, "that is long");
-    assert_eq!(
-        leave(&mut limit, at(30_000), base * 2),
-        LEAST_PATIENCE,
-        "nobody was answered since"
-    );
-}
-
-/// An answer that comes later than anybody was believed to wait, and not one at that very age, is late.
-#[test]
-fn an_answer_is_late_when_it_is_older_than_patience() {
-    let mut limit = adaptive();
-    leave(&mut limit, 20, 400);
-    assert_eq!(limit.patience(), Duration::from_millis(400));
-    let is_late = |age: u64| limit.is_late(at(10_000 + age), at(10_000));
-    assert_eq!([399, 400, 401, 5_000].map(is_late), [false, false, true, true]);
 }
 
 #[test]
@@ -291,7 +261,7 @@ fn without_a_queue_refusals_let_the_limit_grow() {
     let before = limit.limit();
     for _ in 0..2_000 {
         now = now + Duration::from_millis(5);
-        limit.press();
+        limit.limit.press();
         let load = Load { under_way: limit.limit(), queued: false };
         limit.served(now, Time::ZERO + now.since(at(100)), load);
     }
@@ -307,9 +277,9 @@ fn a_limit_that_is_not_found_does_not_ask_to_be_looked_at() {
         let load = Load { under_way: 30, queued: true };
         limit.served(at(12_000), at(10_000), load);
     }
-    assert!(limit.looks_at() < Time::MAX);
-    limit.set(40);
-    assert_eq!(limit.looks_at(), Time::MAX);
+    assert!(limit.limit.looks_at() < Time::MAX);
+    limit.limit.set(40);
+    assert_eq!(limit.limit.looks_at(), Time::MAX);
 }
 
 /// Two that leave for each that is answered: what is answered is as quick as ever, and yet more is not let in.
@@ -338,15 +308,18 @@ proptest! {
         ceiling in 8..5_000u32,
         steps in prop::collection::vec((0..40u32, 0..64u32, 0..2_000u32, any::<bool>(), 0..8u8), 0..2_000),
     ) {
-        let mut limit = InFlight::new(Limit::Adaptive { ceiling }, PER_TRY).unwrap();
+        let mut limit = Rig::new(Limit::Adaptive { ceiling });
         let mut now = at(1_000);
         for (wait, took, under_way, queued, what) in steps {
             now = now.plus(1 << wait);
             let (load, sent_at) = (Load { under_way, queued }, now.nanos_since(Time::from_nanos(1 << took)));
             let sent_at = Time::from_nanos(sent_at);
             let _ = match what {
-                0 => limit.left(now, sent_at, load),
-                1 => limit.look(now),
+                0 => {
+                    limit.left(now, sent_at, load);
+                    true
+                }
+                1 => limit.limit.wake(now),
                 2 => limit.served(sent_at, now, load), // the other way round
                 _ => limit.served(now, sent_at, load),
             };

@@ -11,6 +11,8 @@ pub mod backoff;
 pub mod breaker;
 pub mod budget;
 pub mod call;
+mod callers;
+pub mod classes;
 pub mod credit;
 pub mod endpoints;
 pub mod event;

@@ -207,8 +207,10 @@ fn calls(policy: &PolicySpec, kind: Kind, lints: &mut Vec<Lint>) {
     if longest > share {
         lints.push(Lint::new(Code::WaitLong, "backoff", format!("{longest:?}")));
     }
+    // With two attempts, or a minute, it may be meant: what fails quickly is tried again, and what is slow is waited for.
     if let Some(per_try) = policy.per_try_timeout
-        && attempts > 1
+        && attempts > 2
+        && policy.timeout < Duration::from_secs(60)
         && per_try >= policy.timeout
     {
         lints.push(Lint::new(Code::PerTryLong, "per_try_timeout", format!("{per_try:?}")));

@@ -82,9 +82,9 @@ impl Pace {
         self.known
     }
 
-    /// Whether anything was served after this instant.
-    pub fn has_served_after(&self, since: Time) -> bool {
-        self.last > since && self.last < Time::MAX
+    /// Whether anything was ever served.
+    pub fn has_served(&self) -> bool {
+        self.last < Time::MAX
     }
 
     /// The upstream did its work: `took` passed until its response head. True if that moved the estimates.

@@ -16,7 +16,7 @@
 //! use quell_core::{Time, queue::{Entry, Order, Pushed, Queue}};
 //!
 //! let mut queue: Queue<&str> = Queue::new(2, Order::AdaptiveLifo);
-//! let entry = |item| Entry { item, rank: 0, wait_until: Time::MAX, useful_until: Time::MAX };
+//! let entry = |item| Entry { item, rank: 0, caller: 0, wait_until: Time::MAX, useful_until: Time::MAX };
 //! let Pushed::In(first) = queue.push(Time::ZERO, entry("first")) else { panic!() };
 //! queue.push(Time::ZERO, entry("second"));
 //! assert!(matches!(queue.push(Time::ZERO, entry("third")), Pushed::Full));
@@ -56,6 +56,8 @@ pub struct Entry<T> {
     pub item: T,
     /// How important it is: under pressure a higher rank goes first, and a lower one is shed first.
     pub rank: u8,
+    /// Whose it is, by group: under pressure callers take turns.
+    pub caller: u8,
     /// The longest it should wait ([`Reason::QueueWait`]).
     pub wait_until: Time,
     /// The last instant at which serving it still makes sense ([`Reason::DeadlineMargin`]).
@@ -104,8 +106,9 @@ pub struct Queue<T> {
     waiting_since: Time,
     /// No entry's time passes before this.
     soonest: Time,
-    /// The rank of all who wait, if it is one: then nobody has to be looked for.
+    /// The rank of all who wait, if it is one, and their caller: then nobody has to be looked for.
     rank: Option<u8>,
+    caller: Option<u8>,
 }
 
 #[derive(Debug)]
@@ -126,13 +129,23 @@ impl<T> Queue<T> {
     pub fn new(most: usize, order: Order) -> Self {
         let (waiting_since, soonest) = (Time::ZERO, Time::MAX);
         let entries = VecDeque::new();
-        Self { entries, most, order, next: 0, waiting_since, soonest, rank: None }
+        Self { entries, most, order, next: 0, waiting_since, soonest, rank: None, caller: None }
     }
 
     /// Takes on the size and order of one just made. Whoever waits goes on waiting: a queue that is longer than it may be
     /// takes nobody until it is shorter.
     pub fn adopt(&mut self, fresh: &Self) {
         (self.most, self.order) = (fresh.most, fresh.order);
+    }
+
+    /// From now on so many may wait.
+    pub fn set_most(&mut self, most: usize) {
+        self.most = most;
+    }
+
+    /// Whether half of the places are taken.
+    pub fn is_half_full(&self) -> bool {
+        2 * self.entries.len() >= self.most
     }
 
     /// How many wait.
@@ -153,7 +166,10 @@ impl<T> Queue<T> {
 
     /// Whether somebody has waited long.
     fn is_slow(&self, now: Time) -> bool {
-        self.entries.front().is_some_and(|oldest| now >= oldest.since + PRESSURE)
+        self.entries.front().is_some_and(|oldest| {
+            let wait = oldest.entry.wait_until.since(oldest.since);
+            now >= oldest.since + PRESSURE.max(wait / 5)
+        })
     }
 
     /// Takes a place, if there is one, or if somebody less important can go under pressure.
@@ -161,7 +177,8 @@ impl<T> Queue<T> {
         let shed = if self.entries.len() < self.most {
             None
         } else {
-            match self.less_important(now, entry.rank).and_then(|i| self.entries.remove(i)) {
+            let gone = self.less_important(now, entry.rank).or_else(|| self.too_many(&entry));
+            match gone.and_then(|i| self.entries.remove(i)) {
                 Some(shed) => Some(shed.served()),
                 None => return Pushed::Full,
             }
@@ -171,6 +188,7 @@ impl<T> Queue<T> {
         }
         let is_alone = self.entries.is_empty();
         self.rank = Some(entry.rank).filter(|_| is_alone || self.rank == Some(entry.rank));
+        self.caller = Some(entry.caller).filter(|_| is_alone || self.caller == Some(entry.caller));
         self.next += 1;
         let ticket = Ticket(self.next);
         self.soonest = self.soonest.min(entry.until());
@@ -187,20 +205,47 @@ impl<T> Queue<T> {
         self.entries.remove(place).map(|place| place.entry.item)
     }
 
-    /// Whose turn it is. Ask [`Queue::expired`] first: the useless are not to be served.
+    /// Whose turn it is, in the order of the queue. Ask [`Queue::expired`] first: the useless are not to be served.
     pub fn pop(&mut self, now: Time) -> Option<(Ticket, T)> {
+        self.pop_fairly(now, |_, _| Some(0))
+    }
+
+    /// The same among those who have the least, by their caller's group and what they are; nobody of whom that cannot be said.
+    pub fn pop_fairly(
+        &mut self,
+        now: Time,
+        has: impl Fn(u8, &T) -> Option<u32>,
+    ) -> Option<(Ticket, T)> {
         let newest = match self.order {
             Order::Fifo => false,
             Order::Lifo => true,
             Order::AdaptiveLifo => self.is_slow(now),
         };
-        let place = match (self.best_under_pressure(now), newest) {
-            (None, false) => 0,
-            (None, true) => self.entries.len().checked_sub(1)?,
-            (Some(best), false) => self.entries.iter().position(|p| p.entry.rank == best)?,
-            (Some(best), true) => self.entries.iter().rposition(|p| p.entry.rank == best)?,
+        let best = self.best_under_pressure(now);
+        let of = |place: &Place<T>| match best {
+            Some(best) if place.entry.rank != best => None,
+            _ => has(place.entry.caller, &place.entry.item),
         };
-        self.entries.remove(place).map(Place::served)
+        let has = self.entries.iter().enumerate().filter_map(|(i, place)| Some((i, of(place)?)));
+        // The first of the least, or the last of them.
+        let turn = has.reduce(|a, b| if b.1 < a.1 || newest && b.1 == a.1 { b } else { a });
+        self.entries.remove(turn?.0).map(Place::served)
+    }
+
+    /// In a full queue: the newest of the caller who has most in it, if that has at least two more than whoever comes.
+    fn too_many(&self, coming: &Entry<T>) -> Option<usize> {
+        if self.caller == Some(coming.caller) {
+            return None;
+        }
+        let mut waiting = [0u32; 256];
+        let callers = self.entries.iter().map(|place| usize::from(place.entry.caller));
+        callers.for_each(|caller| waiting[caller] += 1);
+        let own = waiting[usize::from(coming.caller)];
+        let most = *waiting.iter().max()?;
+        let crowd = |place: &Place<T>| {
+            waiting[usize::from(place.entry.caller)] == most && place.entry.rank <= coming.rank
+        };
+        (most >= own + 2).then(|| self.entries.iter().rposition(crowd))?
     }
 
     /// The highest rank, where ranks count and are not all the same.
@@ -261,7 +306,7 @@ mod tests {
     }
 
     fn ranked(item: u32, rank: u8) -> Entry<u32> {
-        Entry { item, rank, wait_until: at(1_000), useful_until: Time::MAX }
+        Entry { item, rank, caller: 0, wait_until: at(500), useful_until: Time::MAX }
     }
 
     fn queue(most: usize) -> Queue<u32> {

@@ -9,6 +9,7 @@
 
 mod audit;
 mod catalogue;
+mod classes;
 mod door;
 mod exposition;
 mod levers;
@@ -58,7 +59,7 @@ const HEAD: Duration = Duration::from_secs(10);
 const OUT_OF_FILES: Duration = Duration::from_millis(10);
 
 const TEXT: &str = "text/plain; charset=utf-8";
-const PATHS: &str = "here are /healthz, /readyz, /metrics, /state, /routes, /config, /levers and /audit; \
+const PATHS: &str = "here are /healthz, /readyz, /metrics, /state, /classes, /routes, /config, /levers and /audit; \
                      with the token POST /levers, DELETE /levers/{id}, POST /reload and POST /drain\n";
 
 /// What the admin side can have done by whoever runs the gateway.
@@ -158,6 +159,7 @@ fn router(admin: Arc<Admin>) -> Router {
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .route("/state", get(|State(admin): Shared| async move { json(&admin.state()) }))
+        .route("/classes", get(|State(admin): Shared| async move { json(&classes::everywhere(&admin.gateway.plan.load())) }))
         .route("/routes", get(|State(admin): Shared| async move { json(&view::routes(&admin.gateway.plan.load())) }))
         .route("/config", get(|State(admin): Shared| async move { text(view::config(&admin.gateway.plan.load().file)) }))
         .route("/audit", get(|State(admin): Shared| async move { json(&admin.audit()) }))

@@ -3,6 +3,7 @@
 //! **Why.** In an incident nobody composes JSON for curl. Each lever is one line that says what, for how long and why; it is
 //! written down at the gateway and ends by itself.
 
+mod classes;
 mod client;
 mod routes;
 mod show;
@@ -50,6 +51,8 @@ pub struct Args {
 enum Command {
     /// Shows budgets, breakers, limits, queues, ghosts and endpoints
     State,
+    /// Shows what is usual for each kind of call, and how each fares
+    Classes,
     /// Shows each route and all that is in force for its calls
     Routes,
     /// Prints all settings in force, as a file
@@ -111,6 +114,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let (says, show) = (args.says(), show::of(&args.command));
     let reply = match &args.command {
         Command::State => client.get("/state"),
+        Command::Classes => client.get("/classes"),
         Command::Routes => client.get("/routes"),
         Command::Config => client.get("/config"),
         Command::Levers => client.get("/levers"),

@@ -55,6 +55,8 @@ const PURPOSE_KEY: u64 = 10;
 const PURPOSE_CONSUMER: u64 = 11;
 const PURPOSE_LEASE: u64 = 12;
 const PURPOSE_RULE: u64 = 13;
+const PURPOSE_KIND: u64 = 14;
+const PURPOSE_LUCK: u64 = 15;
 
 /// An exponentially distributed time.
 fn exponential(mean: Duration, rng: &mut Rng) -> Duration {

@@ -12,6 +12,7 @@
 
 mod arrivals;
 mod graph;
+mod kind;
 mod outage;
 mod service;
 mod shards;
@@ -28,6 +29,7 @@ use quell_core::{
 
 pub use arrivals::{Arrivals, Restart, Resubmit};
 pub use graph::{Edge, Node};
+pub use kind::{HangUps, Kind, Side, Together};
 pub use outage::{Outage, OutageKind};
 pub use service::{Abandonment, Cold, Curve, Order, Queue, Service};
 pub use shards::Shards;
@@ -79,6 +81,8 @@ pub struct Scenario {
     pub control: Option<crate::arena::Rule>,
     /// How long to watch after the outage.
     pub watch: Duration,
+    /// The kinds of requests there are, each with a crowd of its own; empty, by default: one kind, as said above.
+    pub kinds: Vec<Kind>,
 }
 
 /// What callers do when an attempt fails or their patience ends.
@@ -197,6 +201,7 @@ impl Scenario {
         self.store.as_ref().map_or(Ok(()), Store::check)?;
         self.service.check()?;
         graph::check(&self.calls, &self.below)?;
+        self.check_kinds()?;
         self.all_faults().try_for_each(|fault| fault.kind.check())
     }
 
@@ -229,12 +234,14 @@ impl Scenario {
             Arrivals::Recorded(counts) if counts.windows(2).any(|two| two[0] != two[1]) => f64::MAX,
             _ => 0.0,
         };
+        let of_kinds = self.kinds.iter().flat_map(|kind| kind.faults.iter().copied());
         let hosts = |restart: &Restart, hosts: u32| {
             restart.at.saturating_add(restart.step.saturating_mul(hosts))
         };
         let edges = self.calls.iter().chain(self.below.iter().flat_map(|node| &node.calls));
         let faults =
             self.all_faults().chain(self.below.iter().flat_map(|node| node.faults.clone()));
+        let faults = faults.chain(of_kinds);
         let gateways = self.gateway.iter().chain(self.below.iter().flat_map(|node| &node.gateway));
         let away = self.store.iter().flat_map(|store| &store.away);
         core::iter::once(Duration::try_from_secs_f64(arrivals).unwrap_or(Duration::MAX))
@@ -275,6 +282,7 @@ impl Scenario {
             faults: vec![],
             control: None,
             watch: Duration::from_secs(60),
+            kinds: vec![],
         }
     }
 

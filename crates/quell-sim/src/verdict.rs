@@ -29,18 +29,22 @@
 //! assert_eq!(Verdict::of(&run, timing, 360.0, &Timeline::default()).to_string(), "healed in 1.8 s");
 //! ```
 
+mod crowd;
 mod early;
 mod histogram;
 mod layer;
+mod refusals;
 mod series;
 mod summary;
 mod timeline;
 
 use core::{fmt, time::Duration};
 
+pub use crowd::Crowd;
 pub use early::Early;
 pub use histogram::Histogram;
 pub use layer::{Cost, Layer, Tally};
+pub use refusals::Refusals;
 pub(crate) use series::LONGEST;
 use series::TENTHS;
 pub use series::{Count, Series, Timing};

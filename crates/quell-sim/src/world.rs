@@ -12,11 +12,16 @@ use core::time::Duration;
 use quell_core::{Failure, Fault, Outcome, Time};
 
 use crate::{
-    actor::{callers::Users, quell::Hosts, shop::Shop, store::Leases, topic::Consumers},
+    actor::{
+        callers::Users, kinds::Kinds, quell::Hosts, shop::Shop, store::Leases, topic::Consumers,
+    },
     agenda::Agenda,
-    scenario::{Invalid, Scenario},
+    scenario::{Invalid, Scenario, Side},
     slab::Key,
-    verdict::{Cost, Count, Early, Layer, Moment, Observed, Series, Summary, Tally, Timing, Work},
+    verdict::{
+        Cost, Count, Crowd, Early, Layer, Moment, Observed, Refusals, Series, Summary, Tally,
+        Timing, Work,
+    },
 };
 
 /// Counts are kept by this.
@@ -63,6 +68,16 @@ pub(crate) enum Event {
     Breaks { shop: u16, fault: u32 },
     /// It ends.
     Mends { shop: u16, fault: u32 },
+    /// A request of some kind begins.
+    Comes { kind: u16 },
+    /// Callers of some kind leave at once.
+    Together { kind: u16 },
+    /// What happens to one kind alone begins or ends.
+    Turns { kind: u16, fault: u32, begins: bool },
+    /// The service has been handed all of a request.
+    Handed { from: Origin },
+    /// Something that held no worker is done, unless it stood still in between.
+    Waited { shop: u16, job: Key },
 }
 
 // An event is copied often, and a storm holds millions of them.
@@ -85,6 +100,8 @@ pub(crate) enum Reply {
     Fatal,
     /// Too much to do, or an error, and when to come back.
     Later,
+    /// This caller asks too often, and when to come back.
+    Throttled,
 }
 
 impl Reply {
@@ -95,6 +112,7 @@ impl Reply {
             Self::Error => server(500),
             Self::Refused => server(503),
             Self::Later => Failure::of(Fault::Overload).with_code(503),
+            Self::Throttled => Failure::of(Fault::Overload).with_code(429),
             Self::Fatal => Failure::of(Fault::Fatal).with_code(400),
             Self::Conflict => Failure { bad: false, ..server(409) },
             Self::Final => Failure { retryable: false, ..server(503) },
@@ -118,6 +136,8 @@ pub struct Run {
     pub summary: Summary,
     /// What was counted when.
     pub series: Series,
+    /// What became of each kind of requests; empty, if there are no kinds.
+    pub kinds: Vec<Crowd>,
     /// What the service did.
     pub work: Work,
     /// How requests waited for it.
@@ -146,6 +166,36 @@ impl Run {
     /// What answers cost in these seconds, at all services together.
     pub fn cost(&self, seconds: core::ops::Range<usize>) -> Cost {
         Cost::of(&self.layers, &self.series, seconds)
+    }
+
+    fn good_crowds(&self) -> impl Iterator<Item = &Crowd> {
+        self.kinds.iter().filter(|crowd| crowd.side == Side::Good)
+    }
+
+    /// The share of users who were answered: of good ones where there are kinds, of all others.
+    pub fn answered_good(&self) -> f64 {
+        let sum = |series: &Series, what| series.sum(what, 0..self.timing.end);
+        let total = |what| match self.kinds.is_empty() {
+            true => sum(&self.series, what),
+            false => self.good_crowds().map(|crowd| sum(&crowd.series, what)).sum(),
+        };
+        let (good, demand): (u64, u64) = (total(Count::Good), total(Count::Demand));
+        if demand == 0 { 0.0 } else { good as f64 / demand as f64 }
+    }
+
+    /// The share of tries that Quell turned away or let leave in its queue: of good callers where there are kinds, of all others.
+    pub fn refused(&self) -> f64 {
+        let good = || self.good_crowds();
+        let tries = |series: &Series| series.sum(Count::Received, 0..self.timing.end);
+        let away = |refusals: &Refusals| refusals.total() + refusals.left();
+        let (tries, away) = match self.kinds.is_empty() {
+            true => (tries(&self.series), away(&self.observed.refusals)),
+            false => (
+                good().map(|crowd| tries(&crowd.series)).sum(),
+                good().map(|crowd| away(&crowd.refusals)).sum(),
+            ),
+        };
+        if tries == 0 { 0.0 } else { away as f64 / tries as f64 }
     }
 }
 
@@ -210,6 +260,8 @@ pub(crate) struct World {
     pub(crate) now: Time,
     pub(crate) agenda: Agenda<Event>,
     pub(crate) users: Users,
+    /// Crowds, where there are several kinds of requests.
+    pub(crate) kinds: Option<Box<Kinds>>,
     pub(crate) hosts: Hosts,
     /// Consumers of a topic, if there is one.
     pub(crate) topic: Option<Box<Consumers>>,
@@ -248,6 +300,7 @@ pub fn run_while(
         now: Time::ZERO,
         agenda: Agenda::new(),
         users: Users::new(scenario, seed)?,
+        kinds: Kinds::new(scenario, seed)?,
         topic: Consumers::new(scenario, seed)?,
         store: Leases::new(scenario, hosts.count(), seed)?,
         hosts,
@@ -331,6 +384,11 @@ impl World {
             Event::Cancels { shop, from } => self.cancels(shop, from),
             Event::Breaks { shop, fault } => self.breaks(shop, fault as usize),
             Event::Mends { shop, fault } => self.mends(shop, fault as usize),
+            Event::Comes { kind } => self.comes(kind),
+            Event::Together { kind } => self.leave_together(kind),
+            Event::Turns { kind, fault, begins } => self.turns_of_kind(kind, fault, begins),
+            Event::Handed { from } => self.handed_over(from),
+            Event::Waited { shop, job } => self.waited(shop, job),
         }
     }
 
@@ -340,7 +398,7 @@ impl World {
             Origin::User(user) => self.user_answered(user, reply),
             Origin::Call { call, slot, attempt } => {
                 let outcome = match reply {
-                    Reply::Later | Reply::Fatal => self.told(call, reply),
+                    Reply::Later | Reply::Throttled | Reply::Fatal => self.told(call, reply),
                     reply => reply.outcome(),
                 };
                 self.attempt_ended(call, slot, attempt, outcome);
@@ -428,10 +486,12 @@ impl World {
         }
         let leased = self.store.as_ref().map(|leases| leases.leased());
         let records = self.topic.map_or(vec![], |topic| topic.records());
+        let kinds = self.kinds.map_or(vec![], |kinds| kinds.crowds);
         let Self { series, observed, layers, .. } = self;
         Run {
             summary,
             series,
+            kinds,
             work,
             queueing,
             below,

@@ -34,6 +34,7 @@ pub mod attempt;
 pub mod axum;
 pub mod builder;
 mod caller;
+pub mod classes;
 pub mod classify;
 pub mod clock;
 #[cfg(feature = "config")]

@@ -13,6 +13,7 @@ use crate::{
     attempt::{Attempt, Key},
     caller::{Answer, Caller, Denied, Options, Retry},
     error::CallError,
+    levers::route_key,
     quell::Owned,
     run::{drive, drive_blocking},
     upstream::Guard,
@@ -79,7 +80,8 @@ impl<'a, F, T: 'static, E: 'static> Prepared<'a, F, T, E> {
 }
 
 impl<'a, F, T, E> Prepared<'a, F, T, E> {
-    /// What the call is named in its error, instead of the upstream's name.
+    /// What the call is named in its error, instead of the upstream's name. Calls of one name are of one
+    /// [kind](crate::classes): how long one takes is compared with the others of its kind only.
     pub fn operation(mut self, name: impl Into<String>) -> Self {
         self.options.operation = Some(name.into());
         self
@@ -192,6 +194,10 @@ impl<'a, F, T, E> Prepared<'a, F, T, E> {
         if let Some(within) = self.deadline {
             let by = guard.upstream().clock().now() + within;
             guard.call().set_deadline(by);
+        }
+        if let Some(operation) = &self.options.operation {
+            let class = guard.upstream().class(route_key(operation), || operation.clone());
+            guard.call().set_class(class);
         }
         let caller = Caller::new(attempt(self.attempt), self.options, self.key, &guard);
         (guard, caller)

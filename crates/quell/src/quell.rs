@@ -13,6 +13,7 @@ use crate::{
     Upstream,
     attempt::Attempt,
     builder::Builder,
+    classes::caller_key,
     context::Context,
     http::{Statuses, UnsafeMethods},
     prepared::Prepared,
@@ -275,6 +276,7 @@ impl Owned {
         if let Some(tenant) = context.tenant() {
             let child = guard.upstream().child(tenant);
             guard.call().set_child(child);
+            guard.call().set_caller(caller_key(tenant.as_bytes()));
         }
     }
 

@@ -50,6 +50,7 @@ use super::sync::{Mutex, MutexGuard};
 pub use crate::host::Host;
 use crate::{
     Clock,
+    classes::Names,
     clock::Timer,
     observe::{Event, Finished, Observe},
 };
@@ -62,6 +63,7 @@ struct Shared {
     name: Box<str>,
     clock: Clock,
     observer: Option<Arc<dyn Observe>>,
+    names: Names,
     state: Mutex<State>,
 }
 
@@ -92,7 +94,8 @@ impl Upstream {
         let Host { clock, observer, seed } = host;
         let core = quell_core::Upstream::new(spec, per_try, seed, clock.now())?;
         let state = State { core, seats: BTreeMap::new(), wakes: Vec::new(), poll_at: Time::MAX };
-        Ok(Self(Arc::new(Shared { name: name.into(), clock, observer, state: Mutex::new(state) })))
+        let (name, names, state) = (name.into(), Names::new(), Mutex::new(state));
+        Ok(Self(Arc::new(Shared { name, clock, observer, names, state })))
     }
 
     /// Its name.
@@ -125,6 +128,12 @@ impl Upstream {
     /// How it looks now.
     pub fn snapshot(&self) -> Snapshot {
         self.turn(|now, state| state.core.snapshot(now))
+    }
+
+    /// What its classes are called.
+    #[inline]
+    pub(crate) fn names(&self) -> &Names {
+        &self.0.names
     }
 
     /// One decision of the core, for verbs that live elsewhere.
@@ -265,6 +274,13 @@ impl<T: Terms> Guard<T> {
             Input::Ended { slot, outcome: Outcome::Success } => self.succeed(slot),
             other => self.decide(|_| other),
         }
+    }
+
+    /// The upstream has been handed all of the request of the attempt in this slot: see [`Call::given`].
+    #[cold]
+    pub fn given(&mut self, slot: u8) {
+        let Self { terms, call, .. } = self;
+        terms.upstream().turn(|at, state| call.given(at, slot, &mut state.core));
     }
 
     /// How the call behaves, and when it is over whatever happens.

@@ -162,7 +162,8 @@ async fn whoever_cannot_be_answered_in_time_is_refused_before_its_turn() {
     let stop = |reply: &reqwest::Response| {
         (reply.status().as_u16(), header(reply, "quell-stop").map(str::to_owned))
     };
-    let with_deadline = |ms| ask(address, "/").header("quell-deadline-ms", ms);
+    // Of the same kind: what another path takes says nothing of this one.
+    let with_deadline = |ms| ask(address, "/wait").header("quell-deadline-ms", ms);
 
     let hasty = with_deadline("40").send().await.unwrap();
     assert_eq!(stop(&hasty), (503, Some("deadline_margin".into())));
@@ -222,11 +223,13 @@ async fn a_caller_who_leaves_gives_its_slot_to_the_next_and_leaves_no_ghost() {
 #[tokio::test]
 async fn callers_who_leave_teach_how_long_callers_wait() {
     let adaptive = Admission::new("api").in_flight(Limit::Adaptive { ceiling: 64 });
-    let (admission, door, address) = start(adaptive.timeout(SOON)).await;
+    let clock = Clock::manual();
+    let (admission, door, address) = start(adaptive.clock(clock.clone())).await;
     let before = admission.snapshot().patience;
     for gone in 1..=25 {
         let leaving = spawn(ask(address, "/wait"));
         until(|| door.started() == gone).await;
+        clock.advance(Duration::from_millis(300));
         leaving.abort();
         until(|| admission.snapshot().in_flight == 0).await;
     }

@@ -71,7 +71,7 @@ impl Sender for Script {
 }
 
 fn upstream(observer: Option<Arc<dyn Observe>>) -> (Upstream, Policy) {
-    let policy = Policy::new(PolicySpec::gateway()).unwrap();
+    let policy = Policy::new(PolicySpec::strict()).unwrap();
     let spec = UpstreamSpec {
         budget: tokens::Spec { max: 1, ratio: 0.0, ..tokens::Spec::default() }.into(),
         breaker: breaker::Spec { min_calls: 100, ..breaker::Spec::default() },

@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("quell", &["quell-core"]),
     ("quell-sim", &["quell-core"]),
     ("quell-server", &["quell", "quell-sim"]),
+    ("quell-lab", &[]),
     ("xtask", &[]),
 ];
 

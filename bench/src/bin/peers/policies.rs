@@ -14,8 +14,7 @@ use quell::core::{
     backoff::Backoff,
     breaker::{self, Breaker},
     budget::{Budget, tokens},
-    endpoints::Endpoints,
-    in_flight::{InFlight, Limit, Load},
+    in_flight::Limit,
     limiter::{Limiter, Spec},
     spec::{PolicySpec, UpstreamSpec},
 };
@@ -65,24 +64,23 @@ pub(crate) fn breaker() -> Result<impl Work> {
     }))
 }
 
-/// The adaptive limit: a slot is taken and given back, and the limit learns.
+/// The adaptive limit: a slot is taken and given back, and the limit learns. It cannot be had without the rest of an upstream, whose
+/// classes it learns from, so this is all of it.
 pub(crate) fn in_flight() -> Result<impl Work> {
     let clock = Clock::system();
-    let limit = InFlight::new(Limit::Adaptive { ceiling: IN_FLIGHT }, policy()?.per_try())?;
-    let slots = Mutex::new((limit, Endpoints::new(1, None, clock.now())?));
+    let limit = Limit::Adaptive { ceiling: IN_FLIGHT };
+    let spec = UpstreamSpec { in_flight: limit, ..UpstreamSpec::gateway() };
+    let upstream = Mutex::new(Upstream::new(spec, policy()?.per_try(), SEED, clock.now())?);
+    let mut wake = Vec::new();
     Ok(does(move || {
-        let sent_at = {
-            let ((limit, slots), now) = (&mut *slots.lock(), clock.now());
-            let limit = limit.limit();
-            (slots.taken(limit) < limit).then(|| {
-                black_box(slots.sent(0));
-                now
-            })
+        let admission = {
+            let (upstream, now) = (&mut *upstream.lock(), clock.now());
+            upstream.admit(now, black_box(&Ask::first(now)))
         };
-        let Some(sent_at) = black_box(sent_at) else { return false };
-        let ((limit, slots), now) = (&mut *slots.lock(), clock.now());
-        limit.served(now, sent_at, Load { under_way: 1, queued: false });
-        slots.done(0);
+        let Admission::Go(permit) = black_box(admission) else { return false };
+        let (upstream, now) = (&mut *upstream.lock(), clock.now());
+        upstream.judge(now, &permit, &Outcome::Success);
+        upstream.release(now, permit, Release::Done, &mut wake);
         true
     }))
 }

@@ -27,7 +27,13 @@ const EVERY: Duration = Duration::from_micros(100);
 /// A caller joins a queue of sixteen and the next one goes.
 pub(crate) fn queue() -> impl Work {
     let mut queue = Queue::new(64, Order::AdaptiveLifo);
-    let entry = |item: u64| Entry { item, rank: 3, wait_until: Time::MAX, useful_until: Time::MAX };
+    let entry = |item: u64| Entry {
+        item,
+        rank: 3,
+        caller: 0,
+        wait_until: Time::MAX,
+        useful_until: Time::MAX,
+    };
     let mut now = Time::ZERO;
     for item in 0..16 {
         let _ = queue.push(now, entry(item));
@@ -58,8 +64,7 @@ pub(crate) fn endpoints() -> Result<impl Work> {
     Ok(does(move || {
         now = now + EVERY;
         let chosen = endpoints.choose(now, black_box(Tried::NOWHERE), &mut rng);
-        let number = endpoints.sent(chosen);
-        endpoints.answered(chosen, number, now);
+        endpoints.sent(chosen);
         endpoints.judge(chosen, Some(true), now);
         endpoints.done(chosen);
         chosen < 8

@@ -107,6 +107,20 @@ pub struct Breaker {
 }
 
 impl Pass {
+    /// Of no breaker.
+    pub(crate) const NONE: Self = Self { generation: u32::MAX, slot: 0, sent_at: Time::ZERO };
+
+    /// Whether a breaker gave it.
+    #[inline]
+    pub(crate) const fn is_some(&self) -> bool {
+        self.generation != u32::MAX
+    }
+
+    /// The work on its attempt begins only now.
+    pub(crate) fn begins(&mut self, now: Time) {
+        self.sent_at = now;
+    }
+
     /// When its attempt was sent.
     #[inline]
     pub const fn sent_at(&self) -> Time {

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::Call;
 use crate::{
-    AttemptId, Priority, Reason, Time,
+    AttemptId, Priority, Reason, Time, Upstream,
     budget::purse::Child,
     credit::{Credit, Retries, Sends},
     pools::Pool,
@@ -48,6 +48,35 @@ impl Call {
     /// Which pool of the upstream's slots its attempts hold.
     pub fn set_pool(&mut self, pool: Pool) {
         self.pool = pool;
+    }
+
+    /// What kind of call it is: a hash of its operation. All that compares how long calls take compares it with its own kind.
+    pub fn set_class(&mut self, class: u64) {
+        self.class = class;
+    }
+
+    /// Whose call it is: a hash of the tenant, or else of the address. Under pressure callers share fairly.
+    pub fn set_caller(&mut self, caller: u64) {
+        self.caller = caller;
+    }
+
+    /// Which credential the upstream sees: a hash of it. What the upstream asks this one to wait for, others need not.
+    pub fn set_credential(&mut self, credential: u64) {
+        self.credential = credential;
+    }
+
+    /// The request is not here yet, or not all of it: its attempts hold no slot until they are [given](Call::given). Say so
+    /// before the attempt is asked for.
+    pub fn set_uploads(&mut self, uploads: bool) {
+        self.uploads = uploads;
+    }
+
+    /// The upstream has been handed all of the request of the attempt in this slot: its work, and its time, begin now.
+    /// Needed once for an attempt of a call that [uploads](Call::set_uploads); harmless for others.
+    pub fn given(&mut self, now: Time, slot: u8, upstream: &mut Upstream) {
+        if let Some(open) = &mut self.open[usize::from(slot)] {
+            upstream.given(now, &mut open.permit);
+        }
     }
 
     /// Whether the request may safely reach the upstream twice.

@@ -64,11 +64,11 @@ impl Call {
             credit.allows(failure.delivery)?;
         }
         let until = self.wake_at(now, failure, policy, upstream)?;
-        let needs = upstream.p50().unwrap_or(Duration::ZERO);
+        let needs = upstream.latency(self.class).p50().unwrap_or(Duration::ZERO);
         if until + needs >= self.deadline {
             return Err(Reason::Deadline);
         }
-        if upstream.stops_retries(now, self.key) {
+        if upstream.stops_retries(now, self.key, self.class) {
             return Err(Reason::BreakerOpen);
         }
         Ok((until, upstream.pay(now, failure.fault, self.child)?))
@@ -99,7 +99,7 @@ impl Call {
                 backoff.delay(self.burnt().max(1), self.waited, upstream.rng())
             }
         };
-        let not_before = upstream.not_before();
+        let not_before = upstream.not_before(self.credential);
         let held_until = failure.hint.map_or(not_before, |hint| not_before.max(now + hint));
         Ok(held_until.max(now) + self.waited)
     }
@@ -116,7 +116,7 @@ impl Call {
             && self.repeatable
             && self.replayable
             && self.credit.is_none_or(|credit| credit.allows_hedge())
-            && !upstream.is_degraded(now, self.key);
+            && !upstream.is_degraded(now, self.key, self.class);
         if !allowed {
             return Step::Await;
         }
@@ -143,6 +143,6 @@ impl Call {
         let hedge = policy.hedge.as_ref()?;
         let lone = self.open.iter().flatten().count() == 1;
         (lone && self.burnt() < policy.attempts).then_some(())?;
-        Some(now + hedge.delay(upstream.latency())?)
+        Some(now + hedge.delay(upstream.latency(self.class))?)
     }
 }

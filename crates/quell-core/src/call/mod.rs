@@ -87,6 +87,10 @@ pub struct Call {
     cost: u32,
     key: Option<u64>,
     pool: Pool,
+    class: u64,
+    caller: u64,
+    credential: u64,
+    uploads: bool,
     child: Child,
     repeatable: bool,
     replayable: bool,
@@ -135,6 +139,10 @@ impl Call {
             cost: 1,
             key: None,
             pool: Pool::NONE,
+            class: 0,
+            caller: 0,
+            credential: 0,
+            uploads: false,
             child: Child::NONE,
             repeatable: false,
             replayable: true,
@@ -254,7 +262,7 @@ impl Call {
         self.give_back(now, upstream);
         self.let_go(now, upstream, wake);
         if self.since < Time::MAX {
-            upstream.gave_up(now, self.since);
+            upstream.gave_up(now, self.since, self.class);
         }
     }
 
@@ -291,6 +299,10 @@ impl Call {
             key: self.key,
             pool: self.pool,
             route: policy.route,
+            class: self.class,
+            caller: self.caller,
+            credential: self.credential,
+            uploads: self.uploads,
         }
     }
 

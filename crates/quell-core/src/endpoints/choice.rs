@@ -22,7 +22,8 @@ impl Tried {
 }
 
 impl Endpoints {
-    /// Chooses where to send: the less loaded of two drawn at random, ghosts counted as load. Neither the ejected nor
+    /// Chooses where to send: the less loaded of two drawn at random, ghosts counted as load, and one whose answers take
+    /// longer than usual as that much more loaded. Neither the ejected nor
     /// those that the call has tried, unless there are no others.
     #[inline]
     pub fn choose(&self, now: Time, tried: Tried, rng: &mut Rng) -> u16 {
@@ -35,8 +36,11 @@ impl Endpoints {
         let fresh = |i: &usize| here(i) && !tried.contains(*i);
         let indices = 0..self.count;
         match indices.clone().filter(fresh).count() {
-            0 => self.less_loaded(indices.clone().filter(here), indices.filter(here).count(), rng),
-            n => self.less_loaded(indices.filter(fresh), n, rng),
+            0 => {
+                let n = indices.clone().filter(here).count();
+                self.less_loaded(indices.filter(here), n, now, rng)
+            }
+            n => self.less_loaded(indices.filter(fresh), n, now, rng),
         }
     }
 
@@ -45,6 +49,7 @@ impl Endpoints {
         &self,
         candidates: impl Iterator<Item = usize> + Clone,
         n: usize,
+        now: Time,
         rng: &mut Rng,
     ) -> u16 {
         let first = rng.below(n as u64) as usize;
@@ -52,10 +57,23 @@ impl Endpoints {
             0 | 1 => first,
             _ => (first + 1 + rng.below(n as u64 - 1) as usize) % n,
         };
-        let load = |endpoint: &Endpoint| endpoint.under_way as usize + endpoint.ghosts.len();
+        let load = |endpoint: &Endpoint| {
+            let held = f64::from(endpoint.under_way) + endpoint.ghosts.len() as f64;
+            (held + 1.0) * endpoint.slowness(now)
+        };
         let drawn = [first, second].map(|place| candidates.clone().nth(place).unwrap_or(0));
         let [first, second] = drawn;
         (if load(&self.all[second]) < load(&self.all[first]) { second } else { first }) as u16
+    }
+
+    /// An answer took so many times as long as is usual for its kind.
+    #[inline(never)]
+    pub(crate) fn took(&mut self, endpoint: u16, now: Time, times: f64) {
+        let endpoint = &mut self.all[usize::from(endpoint)];
+        let slow = endpoint.slowness(now);
+        let times = times.max(1.0);
+        let weight = if times > slow { 0.5 } else { 0.1 };
+        (endpoint.slow, endpoint.slow_at) = (slow + (times - slow) * weight, now);
     }
 
     /// What an attempt said of its endpoint. True if the endpoint was ejected for it, or would have been.

@@ -11,12 +11,11 @@
 //! until the first answer to a call that was sent after it: the quick ones come first.
 //!
 //! - *At rest* (not bound; not high, or not full): `b` follows slowly; the limit settles at 1.1 × the most that was used + 2, never
-//!   beyond where crowding was last seen. The queue in front absorbs bursts, and where it was quiet there is
-//!   [room](super::room) for them.
+//!   beyond where crowding was last seen. The queue in front absorbs bursts.
 //! - *Bound, not high*: grow by a tenth, then by twice as much each time, up to twofold; by 3 % near the last cut.
 //! - *High*: × exp((0.03 + se/2 − d)/2). Half of it, because a service that thrashes slows down with the square. Once cuts
 //!   have taken `used` down far enough to tell, latency either fell by at least half as much: it was our crowding. Or not: then
-//!   it was not, `b = u`, and the limit is what it was × exp(d) (Little).
+//!   it was not, `b = u`, and the limit is what it was × exp(d) (Little), twice as much at most.
 //! - *A dip*, the same experiment without need: while it is not known whether `b` was measured in a crowd (again and further
 //!   down as long as latency falls), or after 15 s bound.
 //! - *After a silence* in which nobody left, all that was sent before its end took as long, and nothing sent since is back within
@@ -33,7 +32,6 @@ use super::{
     LEAST, UNKNOWN,
     interval::{Interval, Seen},
     logs::exp,
-    room::Room,
 };
 use crate::{Time, time::nanos};
 
@@ -47,6 +45,8 @@ const LARGEST: f64 = 1.0;
 const NEAR: f64 = 0.03;
 /// Bound in this share of answers is bound.
 const BOUND: f64 = 0.3;
+/// An experiment says how much slower the service is, not how many it can take: no more than twice as many at once.
+const MOST_SLOWER: f64 = 2.0;
 /// Between dips without need, in seconds.
 const SPACING: f64 = 15.0;
 const SECOND: f64 = 1e9;
@@ -66,6 +66,8 @@ struct Trial {
 #[derive(Debug)]
 pub(super) struct Finder {
     limit: f64,
+    /// Never less: what little traffic needs in health.
+    least: f64,
     /// What callers' patience allows, by the upstream's best rate and how long they wait.
     most: f64,
     rate: f64,
@@ -109,15 +111,22 @@ pub(super) struct Finder {
     next_dip: Time,
     /// The last good answer, and those who left since.
     last: Time,
+    /// The longest that an answer took in this interval, and in this one or the one before.
     took: u64,
+    longest: u64,
     gone: u32,
-    room: Room,
+    /// Whether the last interval was high, and whether an experiment showed that the crowd was ours.
+    high: bool,
+    ours: bool,
+    /// Whether the interval before was at the least already.
+    settled: bool,
 }
 
 impl Default for Finder {
     fn default() -> Self {
         Self {
             limit: f64::from(UNKNOWN),
+            least: LEAST,
             most: MOST,
             rate: 0.0,
             patience: 5 * SECOND as u64,
@@ -148,8 +157,11 @@ impl Default for Finder {
             next_dip: Time::ZERO,
             last: Time::ZERO,
             took: 0,
+            longest: 0,
             gone: 0,
-            room: Room::default(),
+            high: false,
+            ours: false,
+            settled: false,
         }
     }
 }
@@ -159,31 +171,61 @@ impl Finder {
         self.limit as u32
     }
 
-    /// How many may be under way if that many come at once: see [`Room`].
-    pub(super) fn limit_at(&self, now: Time) -> u32 {
-        let open = self.trial.is_none() && self.room.is_open(now, self.last, self.w);
-        self.limit().max(if open { self.room.size() } else { 0 })
+    /// Begins where health ended: with this limit, what is normal and its variance, as logarithms of nanoseconds.
+    pub(super) fn begin_at(&mut self, now: Time, limit: f64, needs: f64, b: f64, v: f64) {
+        let (rate, patience, most) = (self.rate, self.patience, self.most);
+        *self = Self {
+            limit,
+            least: (1.1 * needs + 2.0).clamp(LEAST, 2.0 * LEAST),
+            rate,
+            patience,
+            most,
+            b,
+            v,
+            w: exp(b + v / 2.0),
+            m: 100.0,
+            intervals: 2,
+            confirmed: true,
+            peak: (limit - 2.0) / 1.1,
+            step: FIRST,
+            last: now,
+            sent_after: now,
+            ..Self::default()
+        };
+        self.settle(now, 1.0);
+        self.begin(now);
+        self.quiet = self.silence();
+        self.enough = (v / 0.01).clamp(10.0, 200.0) as u32;
     }
 
-    /// The same for one who is about to be sent beyond the limit.
-    pub(super) fn stretch(&mut self, now: Time) -> u32 {
-        self.room.ask(now, self.last);
-        self.limit_at(now)
+    /// What it began with may be that of a crowd; and at least so many were let in before.
+    pub(super) fn doubt(&mut self, limit: f64) {
+        (self.limit, self.confirmed) = (self.limit.max(limit), false);
     }
 
-    /// Too much for the service, whoever found out.
-    pub(super) fn close_room(&mut self, now: Time) {
-        self.room.close(now);
+    /// Whether latency was high when it was last looked at.
+    pub(super) fn is_high(&self) -> bool {
+        self.high
     }
 
-    /// What the upstream does at its best, how long callers wait, and the most that was written.
-    pub(super) fn bounds(&mut self, rate: f64, patience: Duration, ceiling: u32) {
-        (self.rate, self.patience) = (rate, nanos(patience));
-        self.most = f64::from(ceiling).min(rate * patience.as_secs_f64() / 2.0);
+    /// Whether an experiment showed, since this was last asked, that the crowd was ours.
+    pub(super) fn shows_crowd(&mut self) -> bool {
+        core::mem::take(&mut self.ours)
+    }
+
+    /// Begins anew with this limit, knowing nothing.
+    pub(super) fn start_low(&mut self, now: Time, limit: f64) {
+        let (rate, patience, most) = (self.rate, self.patience, self.most);
+        *self = Self { limit, rate, patience, most, sent_after: now, ..Self::default() };
+    }
+
+    /// What the upstream does at its best, how long callers wait, and the most that may be under way.
+    pub(super) fn bounds(&mut self, rate: f64, patience: Duration, most: f64) {
+        (self.rate, self.patience, self.most) = (rate, nanos(patience), most);
     }
 
     fn set(&mut self, now: Time, limit: f64) {
-        let limit = limit.min(self.most).max(LEAST);
+        let limit = limit.min(self.most).max(self.least);
         if (limit - self.limit).abs() >= 0.5 {
             self.settle(now, 1.0);
         }
@@ -198,12 +240,13 @@ impl Finder {
 
     /// Opens an interval.
     fn begin(&mut self, now: Time) {
+        self.longest = core::mem::take(&mut self.took);
         self.open = Interval::since(now);
         self.ends_at = now.plus((0.25 * self.w).max(0.1 * SECOND) as u64);
     }
 
     fn rest(&self) -> f64 {
-        (1.1 * self.peak + 2.0).min(self.cut).max(LEAST)
+        (1.1 * self.peak + 2.0).min(self.cut).max(self.least)
     }
 
     /// How far down an experiment must go to tell anything.
@@ -219,10 +262,9 @@ impl Finder {
         self.v += (var - self.v) * if self.intervals == 0 { 1.0 } else { weight };
         self.w = exp(u + self.v / 2.0);
         self.intervals = self.intervals.saturating_add(1);
-        self.room.used(used);
         self.begin(now);
         if self.intervals == 1 {
-            if self.limit > LEAST {
+            if self.limit > self.least {
                 self.set(now, (1.5 * used + 4.0).min(self.limit));
                 self.settle(now, 2.0);
             }
@@ -233,12 +275,15 @@ impl Finder {
         if self.intervals == 2 || u < self.b - MARGIN - 3.0 * se && now >= self.b_falls {
             // Some of it is luck. Nothing is below the least.
             (self.b, self.m) = (u + 2.0 * se, n);
-            self.confirmed |= self.limit <= LEAST;
+            self.confirmed |= self.limit <= self.least;
         }
         let d = u - self.b;
         let high = d > MARGIN + 2.0 * se;
+        self.high = high;
         let full = used > 0.8 * self.limit;
+        let settled = self.limit <= self.least;
         if bound < BOUND && !(full && (high || !self.confirmed)) {
+            self.settled = false;
             return self.rests(&seen, high, exp(-0.02 * lasted.min(1.0)));
         }
         if !high {
@@ -248,8 +293,10 @@ impl Finder {
         if self.trial.is_some_and(|trial| self.is_over(&trial, &seen, se))
             && self.concludes(now, &seen, before, se)
         {
+            self.settled = false;
             return;
         }
+        self.settled = settled;
         if high {
             self.cuts(now, &seen, se);
         } else if now >= self.next_dip && (bound_for > SPACING || !self.confirmed) {
@@ -276,7 +323,9 @@ impl Finder {
     /// Whether an experiment has gone far enough to tell.
     fn is_over(&self, trial: &Trial, seen: &Seen, se: f64) -> bool {
         let far = trial.used >= seen.used.max(1.0) * exp(0.8 * self.depth());
-        trial.dip || far && seen.u <= trial.u + MARGIN + 3.0 * se
+        // With as little as may be under way there is no crowd to blame.
+        let least = self.limit <= self.least && self.settled;
+        trial.dip || least || far && seen.u <= trial.u + MARGIN + 3.0 * se
     }
 
     /// What an experiment has shown. True if the limit follows from it.
@@ -287,12 +336,14 @@ impl Finder {
         // Callers who leave are never a reason to let more in.
         let ours = exp(2.0 * (trial.u - u)) >= went.max(1.1) || seen.left > 0.02;
         let news = (u - before).abs() > MARGIN + 3.0 * se;
+        self.ours |= ours;
         // While it falls there may be more of it below.
         self.confirmed = !ours || self.confirmed && !trial.dip;
         let spacing = if self.confirmed { SPACING * SECOND } else { 0.0 };
         self.next_dip = now.plus(spacing as u64);
         if !ours && news {
-            self.moved(now, u, n, trial.limit * exp((u - before).max(0.0)));
+            let slower = if went > 1.2 { exp((u - before).max(0.0)).min(MOST_SLOWER) } else { 1.0 };
+            self.moved(now, u, n, trial.limit * slower);
             return true;
         }
         if !ours || !self.confirmed {
@@ -313,10 +364,9 @@ impl Finder {
             let limit = self.trial.map_or(self.limit, |trial| trial.limit);
             self.trial = Some(Trial { limit, used: seen.used, u: seen.u, dip: false });
         }
-        self.room.close(now);
         // What stands at its least was not cut.
-        if self.limit > LEAST {
-            (self.cut, self.step) = (self.limit.max(LEAST + 1.0), NEAR);
+        if self.limit > self.least {
+            (self.cut, self.step) = (self.limit.max(self.least + 1.0), NEAR);
         }
         let d = seen.u - self.b;
         self.set(now, self.limit * exp((0.03 + 0.5 * se - d) / 2.0).max(0.4));

@@ -40,10 +40,10 @@ impl Interval {
         Self { since: now, ..Self::default() }
     }
 
-    /// One that took so many nanoseconds.
+    /// One that took so many nanoseconds, of a kind whose logarithms are to be moved so far.
     #[inline]
-    pub(super) fn add(&mut self, nanos: u64, load: Load) {
-        let log = u64::from(log2(nanos));
+    pub(super) fn add(&mut self, nanos: u64, offset: i64, load: Load) {
+        let log = u64::from(log2(nanos)).saturating_add_signed(offset);
         self.answers += 1;
         self.bound += u32::from(load.queued);
         self.used += u64::from(load.under_way);
@@ -53,9 +53,9 @@ impl Interval {
 
     /// The same for a caller who left: an answer would have taken longer.
     #[cold]
-    pub(super) fn add_left(&mut self, nanos: u64, load: Load) {
+    pub(super) fn add_left(&mut self, nanos: u64, offset: i64, load: Load) {
         self.left += 1;
-        self.add(nanos, load);
+        self.add(nanos, offset, load);
     }
 
     #[inline]
@@ -90,8 +90,8 @@ mod tests {
         let mut interval = Interval::since(Time::ZERO);
         for (nanos, left) in [(1_000_000, false), (2_000_000, false), (4_000_000, true)] {
             match left {
-                true => interval.add_left(nanos, Load { under_way: 8, queued: false }),
-                false => interval.add(nanos, Load { under_way: 5, queued: true }),
+                true => interval.add_left(nanos, 0, Load { under_way: 8, queued: false }),
+                false => interval.add(nanos, 0, Load { under_way: 5, queued: true }),
             }
         }
         let Seen { n, u, var, used, bound, left } = interval.seen();
@@ -106,7 +106,7 @@ mod tests {
     fn sums_do_not_overflow() {
         let mut interval = Interval::since(Time::ZERO);
         for _ in 0..100_000 {
-            interval.add(u64::MAX, Load { under_way: u32::MAX, queued: true });
+            interval.add(u64::MAX, 0, Load { under_way: u32::MAX, queued: true });
         }
         let seen = interval.seen();
         assert_eq!((interval.answers(), seen.used), (100_000, f64::from(u32::MAX)));

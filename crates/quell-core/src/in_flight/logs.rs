@@ -15,7 +15,7 @@ const BULGE: u64 = 22_500;
 
 /// The logarithm to base two, in 65,536ths; that of nothing is nothing.
 #[inline]
-pub(super) const fn log2(x: u64) -> u32 {
+pub(crate) const fn log2(x: u64) -> u32 {
     let zeros = (x | 1).leading_zeros();
     let f = ((x << zeros) << 1) >> 48;
     let bulge = (((f * (ONE as u64 - f)) >> 16) * BULGE) >> 16;
@@ -23,12 +23,17 @@ pub(super) const fn log2(x: u64) -> u32 {
 }
 
 /// A sum of logarithms to base two, in 65,536ths, as one to base e.
-pub(super) fn natural(sum: f64) -> f64 {
+pub(crate) fn natural(sum: f64) -> f64 {
     sum * (LN_2 / ONE as f64)
 }
 
+/// A logarithm to base e as one to base two, in 65,536ths.
+pub(crate) fn fixed(x: f64) -> i64 {
+    (x * (f64::from(ONE) / LN_2)) as i64
+}
+
 /// e to the power of x.
-pub(super) fn exp(x: f64) -> f64 {
+pub(crate) fn exp(x: f64) -> f64 {
     let x = x.clamp(-600.0, 600.0);
     let doublings = (x / LN_2) as i32; // towards zero
     let rest = x - f64::from(doublings) * LN_2;

@@ -7,6 +7,7 @@ use crate::{
     breaker::{Mode, Pass, State},
     budget,
     endpoints::Tried,
+    in_flight::Evidence,
     keyed::Seat,
     mode::{Modes, WouldRefuse},
     pace::Known,
@@ -37,6 +38,14 @@ pub struct Ask {
     pub pool: Pool,
     /// Which route it is of, for levers that are pulled for one.
     pub route: Option<u64>,
+    /// What kind of call it is, for all that compares how long calls take; 0 where nobody says.
+    pub class: u64,
+    /// Whose call it is, for a fair share under pressure; 0 where nobody says.
+    pub caller: u64,
+    /// Which credential the upstream sees, for hints that mean that one alone; 0 for none.
+    pub credential: u64,
+    /// Whether its request is still being handed over: see [`Call::given`](crate::Call::given).
+    pub uploads: bool,
 }
 
 /// How important a call is: under pressure the less important waits, and is shed, first.
@@ -68,6 +77,10 @@ impl Ask {
             key: None,
             pool: Pool::NONE,
             route: None,
+            class: 0,
+            caller: 0,
+            credential: 0,
+            uploads: false,
         }
     }
 
@@ -112,6 +125,15 @@ pub struct Permit {
     pub(super) seat: Seat,
     /// What was taken of the rate limit.
     pub(super) cost: u32,
+    /// What kind of call it is, and whose.
+    pub(super) class: u16,
+    pub(super) caller: u8,
+    /// Whether the upstream has all of its request: only then it holds a slot.
+    pub(super) whole: bool,
+    /// From its class's own breaker.
+    pub(super) own: Pass,
+    /// Which credential the upstream sees.
+    pub(super) credential: u64,
 }
 
 /// Names an attempt that was admitted, also after its permit was released.
@@ -160,6 +182,8 @@ pub struct Snapshot {
     pub in_flight: u32,
     /// How many may be.
     pub limit: u32,
+    /// What speaks for trouble, while it does; without it the limit is loose.
+    pub trouble: Option<Evidence>,
     /// Slots held for attempts that nobody waits for any more.
     pub ghosts: usize,
     /// The pools, in the order they are written.

@@ -6,7 +6,7 @@ use super::{
     tests::{PER_TRY, at, end, go, server_fault},
     *,
 };
-use crate::in_flight::Limit;
+use crate::in_flight::{Evidence, Limit};
 
 /// How long each call takes, in milliseconds.
 const TAKES: u64 = 300;
@@ -105,7 +105,7 @@ fn a_caller_who_left_long_ago_does_not_make_the_next_burst_small() {
     service.quiet((1_000, 60));
     let permit = go(&mut service.upstream, at(61_000));
     service.upstream.release(at(61_005), permit, Release::Ghost, &mut Vec::new());
-    assert_eq!(service.upstream.snapshot(at(62_000)).limit, 4, "it may have been the first");
+    assert_eq!(service.upstream.snapshot(at(62_000)).trouble, None, "its answer was not due");
     assert_eq!(service.burst(3_661_000, 150), 150, "{:?}", service.refused);
 }
 
@@ -120,25 +120,33 @@ fn a_burst_into_a_service_that_stands_still_is_stopped_when_answers_are_overdue(
             sent.push(permit);
         }
     }
-    assert!((75..=85).contains(&sent.len()), "{}", sent.len());
-    // Callers leave, and there is no room for a while, whatever comes back first.
-    for permit in sent {
-        service.upstream.release(at(63_000), permit, Release::Ghost, &mut Vec::new());
-    }
-    assert_eq!(service.upstream.snapshot(at(63_000)).limit, 4);
+    assert!(
+        (120..=256).contains(&sent.len()),
+        "250/s until twenty are overdue, got {}",
+        sent.len()
+    );
+    assert_eq!(service.upstream.snapshot(at(63_000)).trouble, Some(Evidence::Silence));
+    let limit = service.upstream.snapshot(at(63_000)).limit;
+    assert!(limit < 40, "little was under way in health, got {limit}");
 }
 
+/// Whoever comes back to a service that has just failed comes in a crowd.
 #[test]
-fn a_breaker_that_opened_leaves_no_room_for_a_minute() {
+fn failures_make_the_limit_tight_until_health_is_confirmed() {
     let mut service = Parallel::new();
     service.quiet((1_000, 60));
-    assert_eq!(service.upstream.snapshot(at(61_000)).limit, 256);
-    while service.upstream.snapshot(at(61_000)).breaker == State::Closed {
-        let permit = go(&mut service.upstream, at(61_000));
-        end(&mut service.upstream, at(61_000), permit, server_fault());
+    assert!(service.upstream.snapshot(at(61_000)).limit >= 256);
+    for ms in (61_000..61_400).step_by(10) {
+        if let Admission::Go(permit) = service.upstream.admit(at(ms), &Ask::first(at(ms))) {
+            end(&mut service.upstream, at(ms), permit, server_fault());
+        }
     }
-    let limit = |service: &mut Parallel, ms| service.upstream.snapshot(at(ms)).limit;
-    assert_eq!([120_999, 121_000].map(|ms| limit(&mut service, ms)), [4, 256]);
+    assert_eq!(service.upstream.snapshot(at(61_400)).trouble, Some(Evidence::Errors));
+    assert!(service.upstream.snapshot(at(61_400)).limit < 10);
+    for ms in (62_000..70_000).step_by(100) {
+        service.come((ms, ms + 100), 1);
+    }
+    assert_eq!(service.upstream.snapshot(at(70_000)).trouble, None);
 }
 
 #[test]

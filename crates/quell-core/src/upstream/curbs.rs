@@ -150,6 +150,7 @@ impl Upstream {
         let mut admission = match self.gates(now, ask, seat) {
             Err(refusal) => Admission::No(refusal),
             Ok(State::HalfOpen) => self.admit_probe(now, ask, seat),
+            Ok(_) if self.is_held_apart(now, ask) => self.enqueue(now, ask),
             Ok(_) => match self.place_in(now, ask.pool) {
                 Err(refusal) => Admission::No(refusal),
                 Ok(Some(place)) => Admission::Go(self.send(now, ask, place, seat)),

@@ -64,8 +64,8 @@ fn an_open_key_stops_its_own_retries_and_hedges_and_nobody_elses() {
     kill(&mut upstream, at(0), 1);
     assert_eq!(refused(&mut upstream, at(0), &of(1, at(0))), Reason::BreakerOpen);
     for (key, open) in [(Some(1), true), (Some(2), false), (None, false)] {
-        assert_eq!(upstream.stops_retries(at(0), key), open, "{key:?}");
-        assert_eq!(upstream.is_degraded(at(0), key), open, "{key:?}");
+        assert_eq!(upstream.stops_retries(at(0), key, 0), open, "{key:?}");
+        assert_eq!(upstream.is_degraded(at(0), key, 0), open, "{key:?}");
     }
     let opened = upstream.next_event();
     assert!(matches!(opened, Some(Event::KeyOpened { key: Some(1), until }) if until > at(0)));
@@ -114,7 +114,7 @@ fn late_outcomes_go_to_the_breaker_they_came_from() {
     for permit in late {
         end(&mut upstream, at(60_000), permit, server_fault());
     }
-    assert!(!upstream.stops_retries(at(60_000), Some(2)), "2 has the place of 1 now");
-    assert!(upstream.stops_retries(at(60_000), Some(3)), "the shared one has opened");
+    assert!(!upstream.stops_retries(at(60_000), Some(2), 0), "2 has the place of 1 now");
+    assert!(upstream.stops_retries(at(60_000), Some(3), 0), "the shared one has opened");
     end(&mut upstream, at(60_000), own, Outcome::Success);
 }

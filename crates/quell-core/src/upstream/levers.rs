@@ -118,7 +118,7 @@ impl Upstream {
             Lever::RetriesOff | Lever::Attempts(_) => {}
             Lever::Limit(limit) => {
                 self.in_flight.hold(limit);
-                self.note_limit(now);
+                self.note_limit();
             }
             Lever::BreakerOpen => self.set_breaker_mode(now, Mode::ForcedOpen, until),
             Lever::BreakerClosed => self.set_breaker_mode(now, Mode::ForcedClosed, until),
@@ -142,7 +142,7 @@ impl Upstream {
         if let Lever::BreakerOpen | Lever::BreakerClosed = undone.lever {
             self.set_breaker_mode(now, self.breaker.spec().mode, None);
         }
-        self.ended(now, undone);
+        self.ended(undone);
         self.poll(now, wake);
         true
     }
@@ -183,7 +183,7 @@ impl Upstream {
     /// incident [pull](Upstream::pull) a [`Lever::Limit`], which goes before it.
     pub fn set_limit(&mut self, now: Time, limit: u32, wake: &mut Vec<Wake>) {
         self.in_flight.set(limit);
-        self.note_limit(now);
+        self.note_limit();
         if !self.queue.is_empty() {
             self.grant(now, wake);
         }
@@ -287,15 +287,15 @@ impl Upstream {
         let is_over = |own: &Pulled| own.until.is_some_and(|until| until <= now);
         while let Some(place) = self.levers.iter().position(is_over) {
             let over = self.levers.remove(place);
-            self.ended(now, over);
+            self.ended(over);
         }
     }
 
     /// The breaker knows its own time.
-    fn ended(&mut self, now: Time, over: Pulled) {
+    fn ended(&mut self, over: Pulled) {
         if let Lever::Limit(_) = over.lever {
             self.in_flight.let_go();
-            self.note_limit(now);
+            self.note_limit();
         }
     }
 

@@ -21,9 +21,11 @@
 //! # Ok::<_, quell_core::spec::Invalid>(())
 //! ```
 
+mod apart;
 mod ask;
 mod curbs;
 mod ghosts;
+mod judged;
 mod keys;
 mod levers;
 mod notes;
@@ -40,9 +42,11 @@ pub use ask::{Admission, Ask, AttemptId, Permit, Priority, Refusal, Release, Sna
 pub use levers::{Lever, Pulled, Stuck};
 
 use crate::{
-    Failure, Fault, Outcome, Reason, Rng, Time,
-    breaker::{Breaker, State},
+    Fault, Outcome, Reason, Rng, Time,
+    breaker::{Breaker, Pass, State},
     budget::{self, Purse, Receipt, purse::Child},
+    callers::Callers,
+    classes::Classes,
     endpoints::Endpoints,
     event::{Event, Events},
     in_flight::{InFlight, Load},
@@ -60,6 +64,9 @@ const COME_BACK: Duration = Duration::from_secs(1);
 /// The longest an upstream's hint holds back everybody's retries.
 const LONGEST_HOLD: Duration = Duration::from_secs(300);
 
+/// Credentials that are held back by themselves; beyond it the one whose time is over soonest is let go.
+const MOST_HELD_BACK: usize = 64;
+
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Upstream {
@@ -73,8 +80,12 @@ pub struct Upstream {
     queue_wait: Option<Duration>,
     /// Shed from the queue and not yet told.
     shed: Vec<Ticket>,
-    latency: Latency,
+    /// What was written, at least.
+    least_queue: usize,
+    classes: Classes,
+    callers: Callers,
     not_before: Time,
+    held_back: Vec<(u64, Time)>,
     curbs: Option<Box<Curbs>>,
     modes: Modes,
     would_refuse: WouldRefuse,
@@ -112,8 +123,11 @@ impl Upstream {
             queue: Queue::new(spec.queue, spec.order),
             queue_wait: spec.queue_wait,
             shed: Vec::new(),
-            latency: Latency::new(now),
+            least_queue: spec.queue,
+            classes: Classes::new(now),
+            callers: Callers::default(),
             not_before: Time::ZERO,
+            held_back: Vec::new(),
             curbs: Curbs::new(&spec, now)?,
             modes: spec.modes,
             would_refuse: WouldRefuse::default(),
@@ -138,17 +152,27 @@ impl Upstream {
     /// no more than that a closer look is needed.
     #[inline(always)]
     pub(crate) fn admit_calmly(&mut self, now: Time, ask: &Ask) -> Option<Permit> {
+        if now >= self.in_flight.next_look() {
+            self.look(now);
+        }
         let calm = self.breaker.is_calm()
             && self.curbs.is_none()
             && self.levers.is_empty()
             && ask.attempt <= 1
             && ask.deadline > now
-            && self.endpoints.is_calm(self.in_flight.limit());
+            && match self.in_flight.is_haunted() {
+                false => self.endpoints.under_way() < self.in_flight.limit(),
+                true => self.endpoints.ghosts() == 0 && self.has_many_slots(),
+            };
         if !calm {
             return None;
         }
+        let class = self.classes.enter(ask.class, now);
+        if !self.classes.get(class).is_calm() {
+            return None;
+        }
         let endpoint = self.endpoints.choose(now, ask.tried, &mut self.rng);
-        Some(self.send_to(now, ask, endpoint, Seat::NOWHERE))
+        Some(self.send_to(now, ask, endpoint, Seat::NOWHERE, class))
     }
 
     /// [`Upstream::admit`] with every gate looked at.
@@ -162,30 +186,13 @@ impl Upstream {
         match self.gates(now, ask, seat) {
             Err(refusal) => Admission::No(refusal),
             Ok(State::HalfOpen) => self.admit_probe(now, ask, seat),
+            Ok(_) if self.is_held_apart(now, ask) || self.is_to_leave_some(now, ask) => {
+                self.enqueue(now, ask)
+            }
             Ok(_) => match self.place(now) {
                 Some(place) => Admission::Go(self.send(now, ask, place, seat)),
                 None => self.enqueue(now, ask),
             },
-        }
-    }
-
-    /// What an attempt came to, as soon as that is known. Every judged permit is released as well.
-    #[inline]
-    pub fn judge(&mut self, now: Time, permit: &Permit, outcome: &Outcome) {
-        if !matches!(outcome, Outcome::Success) {
-            return self.judge_other(now, permit, outcome);
-        }
-        self.endpoints.answered(permit.endpoint, permit.number, now);
-        self.endpoints.judge(permit.endpoint, Some(true), now);
-        self.served(now, permit);
-        let changes = self.purse.earn(now);
-        self.note_budget(changes);
-        self.latency.record(now, now.since(permit.pass.sent_at()));
-        if self.curbs.is_some() {
-            return self.judge_curbed(now, permit, outcome, Some(true));
-        }
-        if let Some(state) = self.breaker.judge(now, &permit.pass, Some(true), &mut self.rng) {
-            self.note_breaker(now, state);
         }
     }
 
@@ -202,17 +209,30 @@ impl Upstream {
             None => self.breaker.free(now, &permit.pass),
             Some(_) => self.release_curbed(now, permit, how),
         }
-        match how {
-            Release::Done | Release::Unsent => self.endpoints.done(permit.endpoint),
-            Release::Ghost => {
-                if self.in_flight.left(now, permit.pass.sent_at(), self.load()) {
-                    self.note_limit(now);
-                }
-                self.endpoints.ghost_in(permit.endpoint, permit.number, permit.pool);
+        self.callers.give(permit.caller);
+        if permit.whole {
+            self.classes.at(permit.class).ends(permit.pass.sent_at());
+            match how {
+                Release::Done | Release::Unsent => self.endpoints.done(permit.endpoint),
+                Release::Ghost => self.haunt(now, permit),
             }
+        } else {
+            self.endpoints.drop_upload(permit.pool, how);
+        }
+        if permit.own.is_some() {
+            self.free_class(now, permit);
         }
         if !self.queue.is_empty() {
             self.grant(now, wake);
+        }
+    }
+
+    /// The upstream has been handed all of this attempt's request: only now it holds a slot, and its time begins.
+    pub fn given(&mut self, now: Time, permit: &mut Permit) {
+        if !core::mem::replace(&mut permit.whole, true) {
+            permit.pass.begins(now);
+            self.endpoints.begins(permit.endpoint);
+            self.classes.at(permit.class).sends(now);
         }
     }
 
@@ -225,9 +245,11 @@ impl Upstream {
         self.queue.leave(ticket).is_some()
     }
 
-    /// A caller who came at `since` left before the response head, wherever its call stood: once per call.
-    pub fn gave_up(&mut self, now: Time, since: Time) {
-        self.in_flight.learn_patience(now, since);
+    /// A caller who came at `since` with a call of this kind left before the response head, wherever its call stood: once
+    /// per call.
+    pub fn gave_up(&mut self, now: Time, since: Time, class: u64) {
+        let class = self.classes.find(class);
+        self.in_flight.learn_patience(now, since, self.classes.at(class));
     }
 
     /// Does what is due and answers when to call again: needed only while somebody queues.
@@ -309,26 +331,23 @@ impl Upstream {
     }
 
     /// Whether a hedge would make things worse: the breaker is not closed, or the budget below half.
-    pub(crate) fn is_degraded(&mut self, now: Time, key: Option<u64>) -> bool {
-        self.stops_retries(now, key)
+    pub(crate) fn is_degraded(&mut self, now: Time, key: Option<u64>, class: u64) -> bool {
+        self.stops_retries(now, key, class)
             || (self.purse.parent().fill(now) < 0.5 && !self.overlook_level(now))
     }
 
-    pub(crate) fn latency(&self) -> &Latency {
-        &self.latency
+    /// How long calls of this kind take.
+    pub(crate) fn latency(&self, class: u64) -> &Latency {
+        &self.classes.get(self.classes.find(class)).latency
     }
 
-    /// Whether the key's breaker, or everybody's, lets no retries through at all.
-    pub(crate) fn stops_retries(&mut self, now: Time, key: Option<u64>) -> bool {
-        self.applied(now, key) != State::Closed
+    /// Whether the key's breaker, that of its class or everybody's lets no retries through at all.
+    pub(crate) fn stops_retries(&mut self, now: Time, key: Option<u64>, class: u64) -> bool {
+        self.applied(now, key) != State::Closed || self.class_state(now, class) != State::Closed
     }
 
     pub(crate) fn rng(&mut self) -> &mut Rng {
         &mut self.rng
-    }
-
-    pub(crate) fn not_before(&self) -> Time {
-        self.not_before
     }
 
     /// Whether there is a change that nobody has been told of yet.
@@ -353,9 +372,11 @@ impl Upstream {
         if !first && !self.levers.is_empty() {
             self.retries_are_on(now, ask)?;
         }
-        if now < self.not_before && (!first || self.gates_all()) {
-            return Err(Refusal { reason: Reason::NotBefore, retry_at: self.not_before });
+        let not_before = self.not_before(ask.credential);
+        if now < not_before && (!first || self.gates_all()) {
+            return Err(Refusal { reason: Reason::NotBefore, retry_at: not_before });
         }
+        self.class_allows(now, ask)?;
         if seat != Seat::NOWHERE {
             return self.check_key(now, seat, first);
         }
@@ -364,45 +385,6 @@ impl Upstream {
             self.note_opened(now);
         }
         checked
-    }
-
-    /// What is no success, and is not to slow down what is.
-    #[cold]
-    fn judge_other(&mut self, now: Time, permit: &Permit, outcome: &Outcome) {
-        if outcome.is_answer() {
-            self.endpoints.answered(permit.endpoint, permit.number, now);
-        }
-        if outcome.is_served() {
-            self.served(now, permit);
-        }
-        if let Outcome::Failed(Failure { hint: Some(hint), .. }) = outcome {
-            self.hold_back(now, *hint);
-        }
-        if outcome.is_retryable() {
-            self.purse.failed(now);
-        }
-        let good = self.breaker.spec().record.verdict(outcome);
-        if self.endpoints.judge(permit.endpoint, good, now) {
-            self.would_refuse.ejection += u64::from(self.modes.ejection.is_report());
-            self.events.push(Event::Ejected { endpoint: permit.endpoint });
-        }
-        if self.curbs.is_some() {
-            return self.judge_curbed(now, permit, outcome, good);
-        }
-        if let Some(state) = self.breaker.judge(now, &permit.pass, good, &mut self.rng) {
-            self.note_breaker(now, state);
-        }
-    }
-
-    /// The upstream did its work, whatever came of it.
-    #[inline]
-    fn served(&mut self, now: Time, permit: &Permit) {
-        if self.in_flight.served(now, permit.pass.sent_at(), self.load()) {
-            self.note_limit(now);
-        }
-        if self.in_flight.is_late(now, permit.since) {
-            self.gave_up(now, permit.since); // a late answer that was still taken teaches the same
-        }
     }
 
     /// How busy it is while an attempt has not given its slot back yet.
@@ -419,8 +401,7 @@ impl Upstream {
         {
             return Some(place);
         }
-        let limit = self.in_flight.limit();
-        let free = self.endpoints.taken(limit) < limit || self.stretches(now);
+        let free = self.has_slot() || self.stretches(now);
         (free || self.overlook_limit()).then_some(Place::Free)
     }
 
@@ -429,7 +410,8 @@ impl Upstream {
     fn admit_probe(&mut self, now: Time, ask: &Ask, seat: Seat) -> Admission {
         let endpoint = self.endpoints.choose(now, ask.tried, &mut self.rng);
         self.endpoints.displace(endpoint, ask.pool);
-        Admission::Go(self.send_to(now, ask, endpoint, seat))
+        let class = self.classes.enter(ask.class, now);
+        Admission::Go(self.send_to(now, ask, endpoint, seat, class))
     }
 
     #[inline]
@@ -442,18 +424,40 @@ impl Upstream {
                 endpoint
             }
         };
-        self.send_to(now, ask, endpoint, seat)
+        let class = self.classes.enter(ask.class, now);
+        self.send_to(now, ask, endpoint, seat, class)
     }
 
     #[inline]
-    fn send_to(&mut self, now: Time, ask: &Ask, endpoint: u16, seat: Seat) -> Permit {
+    fn send_to(&mut self, now: Time, ask: &Ask, endpoint: u16, seat: Seat, index: u16) -> Permit {
         let pass = match seat {
             Seat::NOWHERE => self.breaker.take(now),
             _ => self.take_key(now, seat),
         };
-        let number = self.endpoints.sent(endpoint);
-        let pool = Pool::NONE; // until it has a slot there
-        Permit { since: ask.since, number, endpoint, pool, pass, seat, cost: ask.cost }
+        let class = self.classes.at(index);
+        let number = if ask.uploads {
+            self.endpoints.number()
+        } else {
+            class.sends(now);
+            self.endpoints.sent(endpoint)
+        };
+        let own = class.breaker.as_mut().map_or(Pass::NONE, |breaker| breaker.take(now));
+        let caller = Callers::group(ask.caller);
+        self.callers.take(caller, now);
+        Permit {
+            since: ask.since,
+            number,
+            endpoint,
+            pool: Pool::NONE, // until it has a slot there
+            pass,
+            seat,
+            cost: ask.cost,
+            class: index,
+            caller,
+            whole: !ask.uploads,
+            own,
+            credential: ask.credential,
+        }
     }
 
     fn refuse(&mut self, now: Time, reason: Reason) -> Refusal {
@@ -472,6 +476,8 @@ enum Place {
 
 #[cfg(test)]
 mod burst_tests;
+#[cfg(test)]
+mod health_tests;
 #[cfg(test)]
 mod property_tests;
 #[cfg(test)]

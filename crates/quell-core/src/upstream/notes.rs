@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{LONGEST_HOLD, Upstream};
+use super::{LONGEST_HOLD, MOST_HELD_BACK, Upstream};
 use crate::{
     Time,
     breaker::State,
@@ -11,17 +11,36 @@ use crate::{
 };
 
 impl Upstream {
-    pub(super) fn hold_back(&mut self, now: Time, hint: Duration) {
+    /// Holds back the retries of this credential; of everybody, where there is none.
+    pub(super) fn hold_back(&mut self, now: Time, hint: Duration, credential: u64) {
         let until = now + hint.min(LONGEST_HOLD);
-        if until > self.not_before {
+        if until <= self.not_before(credential) {
+            return;
+        }
+        if credential == 0 {
             self.not_before = until;
             self.events.push(Event::HeldBack { until });
+            return;
         }
+        self.held_back.retain(|(other, at)| *other != credential && *at > now);
+        if self.held_back.len() >= MOST_HELD_BACK {
+            let soonest = (0..self.held_back.len()).min_by_key(|i| self.held_back[*i].1);
+            soonest.map(|i| self.held_back.swap_remove(i));
+        }
+        self.held_back.push((credential, until));
+    }
+
+    /// Until when this credential is held back.
+    pub(crate) fn not_before(&self, credential: u64) -> Time {
+        if credential == 0 || self.held_back.is_empty() {
+            return self.not_before;
+        }
+        let own = self.held_back.iter().find(|(other, _)| *other == credential);
+        own.map_or(self.not_before, |(_, until)| self.not_before.max(*until))
     }
 
     #[cold]
     pub(super) fn note_breaker(&mut self, now: Time, state: State) {
-        self.in_flight.tripped(now);
         self.events.push(match state {
             State::Closed => Event::BreakerClosed,
             _ => Event::BreakerOpened { until: self.breaker.next_change().unwrap_or(now) },
@@ -58,8 +77,8 @@ impl Upstream {
     }
 
     #[cold]
-    pub(super) fn note_limit(&mut self, now: Time) {
-        let (from, to) = (self.told_limit, self.in_flight.limit_at(now));
+    pub(super) fn note_limit(&mut self) {
+        let (from, to) = (self.told_limit, self.in_flight.limit());
         if from.abs_diff(to) > from / 10 {
             self.told_limit = to;
             self.events.push(Event::LimitMoved { from, to });

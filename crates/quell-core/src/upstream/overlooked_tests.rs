@@ -66,7 +66,7 @@ fn a_budget_in_report_mode_stops_no_hedge() {
         let spec = UpstreamSpec { budget: one_token(), ..UpstreamSpec::library() };
         let mut upstream = reporting(modes, spec);
         let _paid = upstream.pay(at(0), Fault::Server, Child::NONE).unwrap();
-        assert_eq!(upstream.is_degraded(at(0), None), degraded);
+        assert_eq!(upstream.is_degraded(at(0), None, 0), degraded);
         assert_eq!(upstream.pay(at(0), Fault::Timeout, Child::NONE).is_err(), degraded);
         assert_eq!(upstream.snapshot(at(0)).would_refuse.budget, u64::from(!degraded), "once");
     }
@@ -77,7 +77,7 @@ fn a_budget_in_report_mode_stops_no_hedge() {
         let _paid = upstream.pay(at(0), Fault::Server, Child::NONE).unwrap();
     }
     assert!(
-        !upstream.is_degraded(at(0), None)
+        !upstream.is_degraded(at(0), None, 0)
             && upstream.pay(at(0), Fault::Timeout, Child::NONE).is_ok()
     );
     assert_eq!(upstream.snapshot(at(0)).would_refuse.budget, 1, "below half, though it can pay");

@@ -101,7 +101,7 @@ impl Host {
             }
             Act::Ghost(i) => {
                 if let Some(permit) = pick(permits, i) {
-                    upstream.gave_up(now, now);
+                    upstream.gave_up(now, now, 0);
                     upstream.release(now, permit, Release::Ghost, wake);
                 }
             }
@@ -137,7 +137,9 @@ impl Host {
     fn keeps_to(&mut self, limit: u32) -> bool {
         let events = core::iter::from_fn(|| self.upstream.next_event());
         let probes = events.filter(|event| matches!(event, Event::GhostProbe { .. })).count();
-        self.sent <= probes || self.upstream.endpoints.taken(limit) <= limit + probes as u32
+        self.sent <= probes
+            || self.upstream.endpoints.taken(limit, None::<fn(u16) -> bool>)
+                <= limit + probes as u32
     }
 
     /// The most probes that any one breaker has out.

@@ -60,19 +60,23 @@ impl Upstream {
             rng: _,
             told_limit: _,
             shed: _,
-            latency: _,
+            classes: _,
+            callers: _,
+            least_queue,
             not_before: _,
+            held_back: _,
             events: _,
         } = Self::new(spec, per_try, 0, now)?;
         self.change_breaker(now, |own| own.adopt(breaker, now));
         let changes = self.purse.adopt(purse, now);
         self.note_budget(changes);
         self.in_flight.adopt(&in_flight);
-        self.note_limit(now);
+        self.note_limit();
         self.endpoints.adopt(endpoints, now);
         self.set_modes(modes);
         self.queue.adopt(&queue);
         self.queue_wait = queue_wait;
+        self.least_queue = least_queue;
         self.curbs = Curbs::adopt(self.curbs.take(), curbs, self.endpoints.last_sent(), now);
         self.poll(now, wake);
         Ok(())

@@ -35,7 +35,7 @@ fn experienced(spec: UpstreamSpec) -> (Upstream, Time) {
         end(&mut upstream, at(i * 2 + 1), permit, Outcome::Success);
     }
     let now = at(4_000);
-    (0..30).for_each(|_| upstream.gave_up(now, at(3_000)));
+    (0..30).for_each(|_| upstream.gave_up(now, at(3_000), 0));
     (0..30).for_each(|_| assert!(upstream.pay(now, Fault::Server, Child::NONE).is_ok()));
     let hint = Failure::of(Fault::Overload).with_code(503).with_hint(Duration::from_secs(9));
     let permit = go(&mut upstream, now);

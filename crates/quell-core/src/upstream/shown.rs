@@ -6,7 +6,7 @@ use super::{Snapshot, Upstream};
 use crate::{
     Time,
     breaker::State,
-    endpoints,
+    classes, endpoints,
     pools::{self, Pools},
 };
 
@@ -14,6 +14,7 @@ impl Upstream {
     /// How it looks now: what is shown is what is applied.
     pub fn snapshot(&mut self, now: Time) -> Snapshot {
         self.end_levers(now);
+        self.in_flight.know(&mut self.classes);
         let shards = self.curbs.as_mut().and_then(|curbs| curbs.shards.as_mut());
         let (breaker_keys, breaker_keys_open, keys_would_refuse) = shards
             .map_or((0, 0, 0), |shards| {
@@ -21,7 +22,8 @@ impl Upstream {
             });
         Snapshot {
             in_flight: self.endpoints.under_way(),
-            limit: self.in_flight.limit_at(now),
+            limit: self.in_flight.limit(),
+            trouble: self.in_flight.evidence(),
             ghosts: self.endpoints.ghosts(),
             pools: self.endpoints.pools().map_or([None; pools::MOST], Pools::snapshot),
             queued: self.queue.len(),
@@ -46,9 +48,18 @@ impl Upstream {
         self.endpoints.snapshots(now)
     }
 
-    /// The median time to a success, once known.
+    /// The median time to a success, the mean over all classes by how often they are called, once known.
     pub fn p50(&self) -> Option<Duration> {
-        self.latency.p50()
+        let known =
+            || self.classes.iter().filter_map(|class| Some((class.rate, class.latency.p50()?)));
+        let rate: f64 = known().map(|(rate, _)| rate).sum();
+        let time: f64 = known().map(|(rate, p50)| rate * p50.as_secs_f64()).sum();
+        (rate > 0.0).then(|| Duration::from_secs_f64(time / rate))
+    }
+
+    /// The kinds of calls, by what was learned of each.
+    pub fn classes(&mut self, now: Time) -> Vec<classes::Snapshot> {
+        self.classes.snapshots(now)
     }
 }
 

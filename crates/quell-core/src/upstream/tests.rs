@@ -310,7 +310,8 @@ fn a_dead_endpoint_costs_no_more_than_its_share() {
         let now = at(i * 10);
         match upstream.admit(now, &Ask::first(now)) {
             Admission::Go(permit) if permit.endpoint() == 2 => {
-                upstream.release(now, permit, Release::Ghost, &mut Vec::new());
+                let left = now + Duration::from_millis(200);
+                upstream.release(left, permit, Release::Ghost, &mut Vec::new());
             }
             Admission::Go(permit) => {
                 served += 1;
@@ -330,7 +331,7 @@ fn a_breaker_in_report_mode_changes_nothing_for_traffic() {
     let spec = UpstreamSpec { breaker, in_flight: Limit::Fixed(1), ..UpstreamSpec::gateway() };
     let mut upstream = Upstream::new(spec, PER_TRY, 1, Time::ZERO).unwrap();
     open_the_breaker(&mut upstream, at(0));
-    assert!(!upstream.stops_retries(at(1), None));
+    assert!(!upstream.stops_retries(at(1), None, 0));
     let held = go(&mut upstream, at(1));
     let (ticket, _) = queued(&mut upstream, at(1), &Ask::first(at(1)));
     let wake = end(&mut upstream, at(2), held, Outcome::Success);
@@ -385,7 +386,7 @@ fn forcing_the_breaker_is_told_and_ends_by_itself() {
 fn late_answers_that_were_still_taken_teach_patience() {
     let mut upstream = upstream(Limit::Adaptive { ceiling: 4096 }, 8);
     for _ in 0..20 {
-        upstream.gave_up(at(300), at(0));
+        upstream.gave_up(at(300), at(0), 0);
     }
     assert_eq!(upstream.snapshot(at(300)).patience, Duration::from_millis(300));
     for _ in 0..200 {

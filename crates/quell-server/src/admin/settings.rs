@@ -89,7 +89,7 @@ fallback = { status = 203, body = "[]" }
             ("/policy/timeout", "4s".into()),
             ("/policy/backoff/factor", 2.0.into()),
             ("/policy/retry_on/2", 408.into()),
-            ("/policy/hint/cap", "30s".into()),
+            ("/policy/hint/cap", "5s".into()),
             ("/policy/unsafe_methods", "with-key".into()),
             ("/upstream/endpoints/1", "http://10.0.0.6:9000".into()),
             ("/upstream/budget/max", 100.into()),

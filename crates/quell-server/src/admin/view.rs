@@ -11,7 +11,7 @@ use quell::core::{Lever, Time};
 use quell::levers::{Pulled, route_key};
 use serde::Serialize;
 
-use super::settings;
+use super::{classes, settings};
 use crate::gateway::backend::Backend;
 use crate::gateway::plan::Plan;
 use crate::gateway::route::Route;
@@ -49,6 +49,8 @@ struct Shown<'a> {
     budget: Budget,
     in_flight: u32,
     limit: Option<u32>,
+    /// What speaks for trouble, if anything does: the limit is tight then.
+    trouble: Option<&'static str>,
     ghosts: usize,
     queued: usize,
     retrying: u32,
@@ -62,6 +64,7 @@ struct Shown<'a> {
     margin: Option<f64>,
     levers: Vec<ShownLever<'a>>,
     endpoints: Vec<ShownEndpoint>,
+    classes: Vec<classes::Shown>,
 }
 
 /// Numbers without bound are left out.
@@ -140,6 +143,7 @@ fn shown<'a>(plan: &'a Plan, backend: &'a Backend) -> Shown<'a> {
         },
         in_flight: state.in_flight,
         limit: (state.limit < u32::MAX).then_some(state.limit),
+        trouble: state.trouble.map(|evidence| evidence.as_str()),
         ghosts: state.ghosts,
         queued: state.queued,
         retrying: state.retrying,
@@ -151,6 +155,7 @@ fn shown<'a>(plan: &'a Plan, backend: &'a Backend) -> Shown<'a> {
         margin: margin(plan, upstream),
         levers: upstream.levers().iter().map(|pulled| lever(plan, pulled)).collect(),
         endpoints: endpoints.collect(),
+        classes: classes::of(backend),
     }
 }
 
@@ -170,7 +175,7 @@ fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-fn state_word(state: State) -> &'static str {
+pub(super) fn state_word(state: State) -> &'static str {
     match state {
         State::Closed => "closed",
         State::Open => "open",

@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
-use super::{Command, routes};
+use super::{Command, classes, routes};
 
 /// How the answer to a command is shown.
 pub(super) fn of(command: &Command) -> fn(&Value) -> String {
     match command {
         Command::State => state,
+        Command::Classes => classes::text,
         Command::Routes => routes::text,
         Command::Levers => levers,
         Command::Audit => audit,
@@ -24,6 +25,7 @@ fn state(reply: &Value) -> String {
             "budget",
             "in flight",
             "limit",
+            "trouble",
             "queued",
             "ghosts",
             "retrying",
@@ -40,6 +42,7 @@ fn state(reply: &Value) -> String {
                 format!("{}/{}", number(&budget["tokens"]), number(&budget["max"])),
                 number(&up["in_flight"]),
                 number(&up["limit"]),
+                up["trouble"].as_str().unwrap_or("–").to_owned(),
                 number(&up["queued"]),
                 number(&up["ghosts"]),
                 number(&up["retrying"]),
@@ -184,7 +187,7 @@ id  lever        upstream  route  ends in  by   why
     #[test]
     fn what_is_not_known_or_without_bound_is_a_dash() {
         let up = json!({
-            "name": "pay", "breaker": "closed", "budget": { "tokens": 99.5, "max": 100.0 }, "in_flight": 3, "limit": null,
+            "name": "pay", "breaker": "closed", "budget": { "tokens": 99.5, "max": 100.0 }, "in_flight": 3, "limit": null, "trouble": "crowding",
             "queued": 0, "ghosts": 0, "retrying": 1, "patience_seconds": 5.0, "p50_seconds": 0.02, "margin": -0.25,
             "levers": [], "endpoints": [{ "address": "http://10.0.0.5:9000", "in_flight": 3, "ghosts": 0, "failures_in_a_row": 0, "ejected_for_seconds": null }],
         });
@@ -199,6 +202,7 @@ id  lever        upstream  route  ends in  by   why
                 "99.50/100.00",
                 "3",
                 "–",
+                "crowding",
                 "0",
                 "0",
                 "1",

@@ -5,6 +5,7 @@
 
 pub mod callers;
 pub mod files;
+pub mod offer;
 pub mod scripted;
 pub mod show;
 mod side;

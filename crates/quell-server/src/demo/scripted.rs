@@ -6,7 +6,7 @@
 //! says, its outages start and end on command, and its ledger is right to the last request.
 //!
 //! **How.** Every request takes a worker for its time, first come, first served, or all share the workers at once
-//! ([`Sharing`]); `?bytes=n` asks for a reply of that size. Its place and its worker's time are its own even if its
+//! ([`Sharing`]); `?bytes=n` asks for a reply of that size, `?ms=n` for work that takes so long. Its place and its worker's time are its own even if its
 //! connection closes meanwhile. The schedule is computed, so timer lateness costs no capacity. With the same seed it
 //! draws what the simulator's service draws. Requests with an `x-request-id` are also booked by id.
 //!

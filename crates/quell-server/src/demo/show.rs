@@ -20,8 +20,9 @@ use tokio::time::{Instant, interval, sleep_until};
 
 use super::{
     files,
-    scripted::{Outage, Sharing},
-    side::{Front, Seen, Side, last, last_mut, trouble},
+    offer::Offer,
+    scripted::Outage,
+    side::{Front, Seen, Side, last, trouble},
     tally::Tally,
 };
 use crate::{
@@ -44,9 +45,9 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "stall")]
     kind: Kind,
     /// How requests share the workers: fifo (one at a time each), sharing (all at once), or degrading=0.5 (all at
-    /// once, and crowds cost)
-    #[arg(long, default_value = "fifo", value_name = "SHARING")]
-    service: Sharing,
+    /// once, and crowds cost); or mixed (one at a time, nine in ten of 20 ms and one in ten of 400 ms)
+    #[arg(long, default_value = "fifo", value_name = "SERVICE")]
+    service: Offer,
     /// A world of the arena instead, such as degrading-0.5/stall-10 (see quell sim arena --list); takes 86 seconds
     #[arg(long, value_name = "WORLD", conflicts_with_all = ["kind", "service"])]
     world: Option<String>,
@@ -148,7 +149,7 @@ fn scenario(args: &Args) -> anyhow::Result<(String, Scenario)> {
         let mut plans = file::parse(text)?.into_iter();
         let mut scenario =
             plans.find(|plan| plan.name == name).context("no such scenario")?.scenario;
-        last_mut(&mut scenario).sharing = args.service.shared();
+        args.service.put_into(&mut scenario);
         return Ok((name.to_owned(), scenario));
     };
     let world = worlds::all().into_iter().find(|world| world.name == *name);
@@ -184,6 +185,11 @@ async fn show(args: &Args, kind: String, scenario: &Scenario) -> anyhow::Result<
             scenario.load,
             scenario.patience,
         );
+        if args.service == Offer::Mixed {
+            println!(
+                "nine in ten ask for 20 ms of work (/quick), one in ten for 400 ms (/report);"
+            );
+        }
         match (args.through, sides.last()) {
             (None, Some(_)) if sides.len() == 1 => println!(
                 "it is called through {} quell gateways in a row with nothing configured",
@@ -198,7 +204,8 @@ async fn show(args: &Args, kind: String, scenario: &Scenario) -> anyhow::Result<
         }
     }
     let mut late = Duration::ZERO;
-    let mut sides = sides.into_iter().map(|side| side.run(scenario, outage, args.seed));
+    let mut sides =
+        sides.into_iter().map(|side| side.run(scenario, outage, args.service, args.seed));
     let front = sides.next_back().context("there is a front")?;
     let naive = async {
         match sides.next() {

@@ -10,10 +10,12 @@ use quell_sim::{
     verdict::{Moment, Summary, Timeline, Timing, Work},
 };
 use serde::Serialize;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{
     callers::Callers,
+    offer::Offer,
     scripted::{Ledger, Outage, Scripted, Shape, Sharing},
     tally::Tally,
 };
@@ -114,18 +116,28 @@ impl Side {
         self,
         scenario: &Scenario,
         outage: Outage,
+        offer: Offer,
         seed: u64,
     ) -> anyhow::Result<Seen> {
         let Self { service, gateways, target, direct, tally } = self;
         let Service { workers, .. } = *last(scenario);
-        let callers =
-            Callers { rate: scenario.load, patience: scenario.patience, ..Callers::naive(target) };
+        let callers = offer.asks().iter().map(|ask| Callers {
+            rate: scenario.load * ask.share,
+            patience: scenario.patience,
+            path: ask.path.to_owned(),
+            ..Callers::naive(target)
+        });
         let (start, timing) = (tally.start(), tally.timing());
         let second = |second: usize| Duration::from_secs(second as u64);
         let end = second(timing.end);
         sleep_until(start).await;
-        let mut rng = Rng::stream(seed, 0, PURPOSE_ARRIVALS); // the simulator's own users
-        let load = callers.run(end, Arc::clone(&tally), move || rng.unit());
+        let mut crowds = JoinSet::new();
+        for (nth, callers) in (0..).zip(callers) {
+            let mut rng = Rng::stream(seed, nth, PURPOSE_ARRIVALS); // of the first, the simulator's own users
+            let tally = Arc::clone(&tally);
+            crowds.spawn(async move { callers.run(end, tally, move || rng.unit()).await });
+        }
+        let load = async { while crowds.join_next().await.is_some() {} };
         let trouble = async {
             sleep_until(start + second(timing.outage_at)).await;
             service.begin(outage);

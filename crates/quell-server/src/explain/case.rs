@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn run(ends: Ends, change: impl FnOnce(&mut Case<'_>)) -> Run {
-        let policy = Policy::new(PolicySpec::gateway()).unwrap();
+        let policy = Policy::new(PolicySpec::strict()).unwrap();
         let mut case = Case {
             policy: &policy,
             upstream: UpstreamSpec::gateway(),

@@ -25,6 +25,8 @@ pub(super) struct Passed {
     pub(super) priority: Priority,
     /// Whose part of the upstream's retry budget it draws on, where there are parts.
     pub(super) child: Option<Child>,
+    /// What stands for it, if it is a tenant.
+    pub(super) caller: Option<u64>,
     /// Who calls, where that is asked.
     pub(super) tenant: Option<Arc<str>>,
     limits: [quota::Passed; 2],
@@ -61,6 +63,7 @@ pub(super) fn pass(
     if let Some(tenant) = tenant {
         passed.limits[0] = tenant.admit().map_err(Refused::Limited)?;
         passed.priority = tenant.priority;
+        passed.caller = Some(tenant.key);
         passed.tenant = Some(Arc::clone(&tenant.name));
         if route.child.is_some() {
             passed.child = Some(route.backend.upstream.child(&tenant.name));

@@ -130,6 +130,14 @@ impl FromCaller {
     pub(super) fn new(body: Uploaded, minder: Minder) -> Self {
         Self { body, minder }
     }
+
+    /// Whether all of it has come, as far as that can be seen.
+    pub(super) fn is_here(&self) -> bool {
+        match &self.body {
+            Uploaded::Wire(body) => body.is_here(),
+            Uploaded::Stream(body) => body.is_end_stream(),
+        }
+    }
 }
 
 impl HttpBody for FromCaller {

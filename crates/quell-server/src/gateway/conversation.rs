@@ -11,6 +11,7 @@ use http::{HeaderValue, Request};
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use quell::classes::caller_at;
 
 use super::body::Uploaded;
 use super::counters::Verdict;
@@ -48,6 +49,8 @@ pub(super) fn http2() -> http2::Builder<Local> {
 #[derive(Debug)]
 pub(super) struct Caller {
     pub(super) ip: Option<IpAddr>,
+    /// Who that is, for a fair share; 0 where nobody knows.
+    pub(super) key: u64,
     /// The same as it stands in a field.
     pub(super) shown: HeaderValue,
     pub(super) is_tls: bool,
@@ -73,7 +76,8 @@ impl Caller {
         };
         let shown = ip.and_then(|ip| HeaderValue::try_from(ip.to_string()).ok());
         let shown = shown.unwrap_or(HeaderValue::from_static("unix"));
-        Self { ip, shown, is_tls, is_h2: talk.is_none(), talk, tunnel: RefCell::default() }
+        let (key, is_h2) = (ip.map_or(0, caller_at), talk.is_none());
+        Self { ip, key, shown, is_tls, is_h2, talk, tunnel: RefCell::default() }
     }
 }
 

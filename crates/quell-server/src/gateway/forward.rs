@@ -126,7 +126,7 @@ impl Future for Attempt<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let polled = self.exchange.as_mut().poll(cx);
-        self.outgoing.note_given();
+        self.outgoing.note_given(cx);
         polled
     }
 }
@@ -141,11 +141,15 @@ impl<'a> Outgoing<'a> {
     ) -> Self {
         let From { busy, is_stream, talk, grpc } = from;
         let repeatable = route.unsafe_methods.repeats(&parts.method, &parts.headers);
+        let is_here = match &payload {
+            Payload::Streamed(body) => body.is_here(),
+            Payload::Whole(_) => true,
+        };
         let body = match payload {
             Payload::Streamed(body) => Replay::new(body, Pool::global(), repeatable),
             Payload::Whole(whole) => Replay::whole(whole),
         };
-        let given_at = Cell::new(body.is_over().then_some(Time::ZERO));
+        let given_at = Cell::new(is_here.then_some(Time::ZERO));
         Self {
             core,
             route,
@@ -270,8 +274,8 @@ impl<'a> Outgoing<'a> {
     }
 
     /// Notes when the last of the caller's body came.
-    fn note_given(&self) {
-        if self.given_at.get().is_none() && self.body.is_over() {
+    fn note_given(&self, cx: &Context<'_>) {
+        if self.given_at.get().is_none() && self.body.poll_over(cx).is_ready() {
             self.given_at.set(Some(self.clock().now()));
         }
     }
@@ -394,6 +398,12 @@ impl<'a> Sender for Forward<'a> {
             None if body.is_awaited() => Given::Stalled,
             given_at => Given::All(given_at.unwrap_or(Time::ZERO)),
         }
+    }
+
+    /// A stream of gRPC is at work from its first message on.
+    fn is_given(&self) -> bool {
+        let Outgoing { body, given_at, grpc, .. } = self.outgoing;
+        grpc.is_some() || (given_at.get().is_some() && !body.has_failed())
     }
 
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {

@@ -50,6 +50,7 @@ impl Marks {
     const FORWARDED: u8 = 4;
     const DEADLINE: u8 = 8;
     const CREDIT: u8 = 16;
+    const CREDENTIAL: u8 = 32;
 
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let marks = headers.keys().map(|name| Self::of_one(name.as_str()).0);
@@ -72,6 +73,7 @@ impl Marks {
             "forwarded" | "x-real-ip" | "via" | "expect" | "quell-attempt" => Self::OURS,
             "x-envoy-expected-rq-timeout-ms" | "grpc-timeout" => Self::DEADLINE,
             "baggage" => Self::CREDIT,
+            "authorization" | "x-api-key" | "api-key" => Self::CREDENTIAL,
             name if name.starts_with("x-forwarded-") => Self::FORWARDED,
             _ => 0,
         })
@@ -83,6 +85,10 @@ impl Marks {
 
     pub(super) const fn has_deadline(self) -> bool {
         self.has(Self::DEADLINE)
+    }
+
+    pub(super) const fn has_credential(self) -> bool {
+        self.has(Self::CREDENTIAL)
     }
 
     pub(super) const fn has_credit(self) -> bool {

@@ -66,8 +66,10 @@ mod wire;
 use std::rc::Rc;
 
 use http::{Request, Response, StatusCode};
+use quell::classes::caller_at;
 use quell::core::Reason;
 use quell::core::credit::{Credit, Received};
+use quell::http::credential;
 use quell::http::headers::{credit, deadline};
 use quell::run::drive;
 
@@ -214,6 +216,12 @@ async fn through(
     });
     call.set_credit(Credit::new(route.role, route.policy.attempts(), received));
     call.set_priority(passed.priority);
+    call.set_class(route.class(&parts.method, parts.uri.path(), is_grpc));
+    let from = || if ip == caller.ip { caller.key } else { ip.map_or(0, caller_at) };
+    call.set_caller(passed.caller.unwrap_or_else(from));
+    if marks.has_credential() {
+        call.set_credential(credential(&parts.headers));
+    }
     if let Some(child) = passed.child {
         call.set_child(child);
     }

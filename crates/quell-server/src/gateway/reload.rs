@@ -22,6 +22,7 @@ use tokio::time::sleep;
 
 use super::log::line;
 use super::per_core::Gateway;
+use super::plan::Plan;
 use super::start;
 use super::tls::TlsError;
 
@@ -71,15 +72,13 @@ impl Gateway {
         let mut seen = self.source.seen.lock();
         *seen = mark(path);
         let file = config::Config::load(path, &self.source.set).map_err(NotTaken::from);
-        let result = file.and_then(|file| {
-            self.reload_certificates()?;
-            self.take(file)
-        });
+        let result = file.and_then(|file| self.take(file));
         self.tell(&result);
         result
     }
 
-    /// Goes on by this file, if it can.
+    /// Goes on by this file and the certificates as they are now, or changes nothing: all of it is proven before any of it is in
+    /// force.
     fn take(&self, mut file: config::Config) -> Result<Vec<String>, NotTaken> {
         let before = self.plan.load_full();
         let mut changes = diff(&before.file.effective(), &file.effective());
@@ -89,22 +88,27 @@ impl Gateway {
         }
         (is.listen, is.admin, is.tls) = (was.listen.clone(), was.admin, was.tls.clone());
         let plan = before.next(file, self.cores.len(), &self.log)?;
+        let certificates = self.prepare_certificates(&before)?;
+        certificates.into_iter().for_each(|put| put());
         let generation = plan.generation;
         self.plan.store(Arc::new(plan));
         self.generation.store(generation, Ordering::Release);
         Ok(changes)
     }
 
-    fn reload_certificates(&self) -> Result<(), TlsError> {
+    /// Reads all certificates. Each of what is returned puts one of them in force.
+    fn prepare_certificates<'a>(
+        &'a self,
+        plan: &'a Plan,
+    ) -> Result<Vec<Box<dyn FnOnce() + 'a>>, TlsError> {
+        let mut ready: Vec<Box<dyn FnOnce() + 'a>> = Vec::new();
         if let Some(tls) = &self.tls {
-            tls.live.reload()?;
+            ready.push(Box::new(tls.live.prepare()?));
         }
-        for backend in self.plan.load().backends.values() {
-            if let Some(tls) = &backend.tls {
-                tls.live.reload()?;
-            }
+        for tls in plan.backends.values().filter_map(|backend| backend.tls.as_ref()) {
+            ready.push(Box::new(tls.live.prepare()?));
         }
-        Ok(())
+        Ok(ready)
     }
 
     fn tell(&self, result: &Result<Vec<String>, NotTaken>) {
@@ -150,7 +154,8 @@ pub(crate) async fn keep_watch(gateway: Arc<Gateway>) {
     let certificates = async {
         loop {
             sleep(CERTIFICATES).await;
-            gateway.look_at_certificates();
+            let gateway = Arc::clone(&gateway);
+            aside(move || gateway.look_at_certificates()).await;
         }
     };
     let file = async {
@@ -159,16 +164,23 @@ pub(crate) async fn keep_watch(gateway: Arc<Gateway>) {
         loop {
             let every = gateway.plan.load().file.gateway.watch;
             sleep(every.unwrap_or(CERTIFICATES)).await;
-            let now = mark(&path);
+            let read = path.clone();
+            let now = aside(move || mark(&read)).await.flatten();
             // A file that is away is being written.
             let is_new = every.is_some() && now.is_some() && now != *gateway.source.seen.lock();
             if is_new && fresh == now {
-                let _ = gateway.reload(); // which tells what came of it
+                let gateway = Arc::clone(&gateway);
+                aside(move || gateway.reload().is_ok()).await; // which tells what came of it
             }
             fresh = now;
         }
     };
     tokio::join!(certificates, file);
+}
+
+/// Does what may wait for a disk on a thread of its own, so that nobody else does: this one also answers health checks.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()
 }
 
 /// What a file's content is known by.

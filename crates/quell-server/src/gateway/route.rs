@@ -13,7 +13,7 @@ use quell::config::{self, Match, PathMatch};
 use quell::core::Policy;
 use quell::core::budget::purse::Child;
 use quell::core::credit::Role;
-use quell::http::{Statuses, UnsafeMethods};
+use quell::http::{Shape, Statuses, UnsafeMethods};
 use quell::levers::route_key;
 
 use super::backend::Backend;
@@ -29,6 +29,8 @@ pub(crate) struct Route {
     /// As written.
     pub(crate) written: config::Route,
     pub(crate) policy: Policy,
+    /// Of the kinds of its calls: see [`Route::class`].
+    seed: u64,
     pub(crate) statuses: Statuses,
     pub(crate) unsafe_methods: UnsafeMethods,
     pub(crate) role: Role,
@@ -56,6 +58,7 @@ impl Route {
             child: children.map(|_| backend.upstream.child(&route.name)),
             backend: Arc::clone(backend),
             policy: spec.for_route(route_key(&route.name)),
+            seed: route_key(&route.name),
             statuses: policy.statuses(),
             unsafe_methods: policy.unsafe_methods,
             role: file.gateway.role,
@@ -78,6 +81,17 @@ impl Route {
             (_, fresh) => fresh,
         };
         Self { limit, counters: Arc::clone(&known.counters), ..self }
+    }
+
+    /// Of which kind a request is: by the method and the shape of its path, or by gRPC's method.
+    pub(super) fn class(&self, method: &Method, path: &str, is_grpc: bool) -> u64 {
+        let (upstream, name) = (&self.backend.upstream, &self.name);
+        if is_grpc {
+            let key = self.seed.rotate_left(1) ^ route_key(path);
+            return upstream.class(key, || format!("{name} {path}"));
+        }
+        let shape = Shape::new(method, path);
+        upstream.class(shape.key(self.seed), || format!("{name} {shape}"))
     }
 
     /// Takes away or replaces the prefix that matched. `false` if the path is spelt in another way: nobody asked us to spell it

@@ -40,6 +40,7 @@ use http::{
 };
 use quell::{
     Clock, Reason,
+    classes::caller_key,
     config::{self, Config, Secret},
     core::{Priority, limiter},
     http::quota::{self, Decisions, Limited, Passed, Quota},
@@ -58,6 +59,8 @@ pub struct Tenant {
     pub name: Arc<str>,
     /// How important it is under pressure.
     pub priority: Priority,
+    /// What stands for it where callers share fairly.
+    pub(super) key: u64,
     quota: Option<Quota>,
 }
 
@@ -168,8 +171,8 @@ impl Tenants {
                     Err(invalid) => wrong.push(invalid),
                 }
             }
-            let (name, priority) = (name.as_str().into(), written.priority);
-            tenants.all.push(Arc::new(Tenant { name, priority, quota }));
+            let (key, priority) = (caller_key(name.as_bytes()), written.priority);
+            tenants.all.push(Arc::new(Tenant { name: name.as_str().into(), priority, key, quota }));
         }
         (tenants, wrong)
     }
@@ -236,9 +239,9 @@ impl Tenants {
             // Just made, so nobody else holds it.
             Arc::try_unwrap(tenant).map_or_else(
                 |held| held,
-                |Tenant { name, priority, quota }| {
+                |Tenant { quota, name, priority, key }| {
                     let quota = quota.map(|quota| before.follow(quota));
-                    Arc::new(Tenant { name, priority, quota })
+                    Arc::new(Tenant { name, priority, key, quota })
                 },
             )
         };

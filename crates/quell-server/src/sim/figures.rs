@@ -8,7 +8,11 @@ use quell_sim::{
 };
 use serde::Serialize;
 
-use super::{layers::LayerRow, runs::Spread};
+use super::{
+    crowds::{Away, KindRow},
+    layers::LayerRow,
+    runs::Spread,
+};
 use crate::table::Figures;
 
 /// Before the outage, during it, or after it.
@@ -189,6 +193,10 @@ pub(super) struct Row<'a> {
     during: Priced,
     after: Priced,
     layers: Vec<LayerRow>,
+    #[serde(flatten)]
+    away: Away,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kinds: Vec<KindRow>,
     #[serde(skip_serializing_if = "Option::is_none")]
     records: Option<Waiting>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -220,6 +228,8 @@ impl<'a> Row<'a> {
             during,
             after,
             layers,
+            away: Away::from(&run.observed.refusals),
+            kinds: KindRow::all(run),
             records: Waiting::of(&run.records),
             leased: run.leased.map(FromStore::from),
             stopped_at_s: run.timing.end,

@@ -2,6 +2,7 @@
 
 pub mod arena;
 mod compare;
+mod crowds;
 pub mod defaults;
 pub(crate) mod figures;
 pub mod file;
@@ -368,8 +369,13 @@ fn print(jobs: &[Job<'_>], ink: Ink) {
             table.row(job.who.label(), job.cells(ink));
         }
         println!("{table}");
-        if let Some(layers) = layers::table(jobs) {
-            println!("{layers}");
+        for more in [layers::table(jobs), crowds::table(jobs)].into_iter().flatten() {
+            println!("{more}");
+        }
+        let refused = crowds::lines(jobs);
+        refused.iter().for_each(|line| println!("{line}"));
+        if !refused.is_empty() {
+            println!();
         }
     }
 }
@@ -381,12 +387,14 @@ fn heading(plan: &Plan) -> String {
 
 /// What a scenario is, in a few words.
 fn heading_facts(plan: &Plan) -> [(&str, String); 5] {
-    let Scenario { load, instances, patience, service, outage, .. } = &plan.scenario;
+    let Scenario { load, instances, patience, service, outage, kinds, .. } = &plan.scenario;
+    let leaves =
+        if kinds.is_empty() { format!("{patience:?}") } else { "what each kind says".to_owned() };
     [
         ("load", format!("{}/s", thousands(*load))),
         ("capacity", format!("{}/s", thousands(service.capacity()))),
         ("instances", instances.to_string()),
-        ("callers leave after", format!("{patience:?}")),
+        ("callers leave after", leaves),
         (
             &plan.trouble,
             format!(

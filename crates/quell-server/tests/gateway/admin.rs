@@ -126,7 +126,7 @@ async fn state_routes_and_config_show_what_is_in_force() {
     assert_eq!(upstream["endpoints"][0]["address"], json!(format!("http://{}", fake.addr)));
     let routes = shown(&gateway, "/routes").await;
     assert_eq!((&routes[0]["name"], &routes[0]["attempts"]), (&json!("default"), &json!(2)));
-    assert_eq!(routes[0]["timeout_seconds"], json!(15.0));
+    assert_eq!(routes[0]["timeout_seconds"], json!(60.0));
     let settings = &routes[0]["settings"];
     assert_eq!(settings["route"]["match"]["path"], json!("/"));
     assert_eq!(settings["policy"]["backoff"]["base"], json!("50ms"));
@@ -320,7 +320,7 @@ async fn the_command_does_what_the_requests_do_in_the_name_of_whoever_asks() {
     assert!(levers.lines().nth(1).unwrap().starts_with("1   limit 20  default"), "{levers}");
     assert!(said(&["state"]).contains("closed"));
     let routes = said(&["routes"]);
-    assert!(routes.contains("15.0s") && routes.contains("breaker  "), "{routes}");
+    assert!(routes.contains("1m 0s") && routes.contains("breaker  "), "{routes}");
     assert!(routes.contains("    lever            limit 20 for another 9m"), "{routes}");
     assert!(said(&["config"]).contains("version = 1"));
     assert_eq!(said(&["undo", "1"]), "upstream default: undone limit (1)\n");

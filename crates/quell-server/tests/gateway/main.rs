@@ -8,6 +8,7 @@ mod chain;
 mod clients;
 mod corpora;
 mod drains;
+mod endpoints;
 mod faults;
 #[path = "../../src/gateway/kit.rs"]
 mod files;
@@ -17,6 +18,7 @@ mod idempotency;
 mod kit;
 mod life;
 mod names;
+mod parts;
 mod proxy;
 mod reasons;
 mod reloads;
@@ -26,3 +28,4 @@ mod streams;
 mod tls;
 #[cfg(feature = "otlp")]
 mod traces;
+mod usual;

@@ -304,6 +304,24 @@ async fn a_renewed_certificate_is_shown_after_a_hangup_signal_and_a_broken_one_i
 }
 
 #[tokio::test]
+async fn a_file_that_is_not_taken_changes_no_certificate() {
+    let site = Site::new("unproven");
+    let (_upstream, endpoints) = hello().await;
+    let quell = Quell::start(&site.dir, &site.tls(""), &endpoints, &[]).await;
+    let first = site.ask(&quell, H2).await.1;
+    site.ca.issue("localhost", &site.cert, &site.key);
+    let file = site.dir.path("quell.toml");
+    let missing = "tls = { ca = \"missing.pem\" }\n[[route]]";
+    let text = fs::read_to_string(&file).unwrap();
+    let wrong = text.replace("[[route]]", missing).replace("http://", "https://");
+    assert_ne!(wrong, text);
+    fs::write(&file, wrong).unwrap();
+    quell.signal("HUP");
+    quell.says("not reloaded").await;
+    assert_eq!(site.ask(&quell, H2).await, ("200 hello".into(), first));
+}
+
+#[tokio::test]
 async fn upstreams_over_tls_are_shown_our_certificate_and_asked_for_the_name_that_is_written() {
     let site = Site::new("upstream");
     let own = site.dir.authority("own-ca");

@@ -45,6 +45,14 @@ enum Pattern {
         users: u32,
         at: Time,
     },
+    /// The next is the nth of this burst.
+    Bursts {
+        users: u32,
+        within: Duration,
+        every: Duration,
+        burst: u64,
+        nth: u32,
+    },
     Closed {
         users: u32,
         think: Draw,
@@ -53,13 +61,30 @@ enum Pattern {
 
 impl Arriving {
     pub(super) fn new(scenario: &Scenario, seed: u64) -> Result<Self, Invalid> {
+        let resubmit = match &scenario.resubmit {
+            Some(resubmit) => Some((resubmit.clone(), Draw::new(&resubmit.after)?)),
+            None => None,
+        };
+        Ok(Self { resubmit, ..Self::of(scenario.load, &scenario.arrivals, 0, seed)? })
+    }
+
+    /// So many per second, by this pattern; crowds are told apart by their number.
+    pub(super) fn of(
+        load: f64,
+        arrivals: &Arrivals,
+        crowd: u64,
+        seed: u64,
+    ) -> Result<Self, Invalid> {
         let gap = |load: f64| Duration::from_secs_f64(1.0 / load);
-        let pattern = match &scenario.arrivals {
-            Arrivals::Random => Pattern::Random { mean: gap(scenario.load) },
-            Arrivals::Even => Pattern::Even { gap: gap(scenario.load) },
+        let pattern = match arrivals {
+            Arrivals::Random => Pattern::Random { mean: gap(load) },
+            Arrivals::Even => Pattern::Even { gap: gap(load) },
             Arrivals::Shaped(curve) => {
                 let peak = curve.highest();
-                Pattern::Shaped { curve: curve.clone(), peak, mean: gap(scenario.load * peak) }
+                Pattern::Shaped { curve: curve.clone(), peak, mean: gap(load * peak) }
+            }
+            Arrivals::Bursts { users, within, every } => {
+                Pattern::Bursts { users: *users, within: *within, every: *every, burst: 1, nth: 0 }
             }
             Arrivals::Recorded(counts) => {
                 Pattern::Recorded { counts: counts.clone(), second: 0, nth: 0 }
@@ -69,21 +94,37 @@ impl Arriving {
                 Pattern::Closed { users: *users, think: Draw::new(think)? }
             }
         };
-        let resubmit = match &scenario.resubmit {
-            Some(resubmit) => Some((resubmit.clone(), Draw::new(&resubmit.after)?)),
-            None => None,
-        };
         Ok(Self {
             pattern,
-            arrivals: Rng::stream(seed, 0, crate::PURPOSE_ARRIVALS),
-            thoughts: Rng::stream(seed, 0, crate::PURPOSE_THOUGHT),
-            resubmit,
-            resubmits: Rng::stream(seed, 0, crate::PURPOSE_RESUBMIT),
+            arrivals: Rng::stream(seed, crowd, crate::PURPOSE_ARRIVALS),
+            thoughts: Rng::stream(seed, crowd, crate::PURPOSE_THOUGHT),
+            resubmit: None,
+            resubmits: Rng::stream(seed, crowd, crate::PURPOSE_RESUBMIT),
         })
     }
 
+    /// When each of the first comes: one who brings the next, or everybody there is.
+    pub(super) fn firsts(&mut self) -> Vec<Time> {
+        match &self.pattern {
+            Pattern::Closed { users, think } => {
+                (0..*users).map(|_| Time::ZERO + think.next(&mut self.thoughts)).collect()
+            }
+            Pattern::Burst { users, at } => vec![*at; *users as usize],
+            Pattern::Random { .. } | Pattern::Even { .. } => vec![Time::ZERO],
+            _ => self.next(Time::ZERO).into_iter().collect(),
+        }
+    }
+
+    /// When the one whose request has just ended comes again, where the same come again and again.
+    pub(super) fn again(&mut self, now: Time) -> Option<Time> {
+        match &self.pattern {
+            Pattern::Closed { think, .. } => Some(now + think.next(&mut self.thoughts)),
+            _ => None,
+        }
+    }
+
     /// When the user after the one who comes now comes; `None` if that depends on how things go.
-    fn next(&mut self, now: Time) -> Option<Time> {
+    pub(super) fn next(&mut self, now: Time) -> Option<Time> {
         match &mut self.pattern {
             Pattern::Random { mean } => Some(now + crate::exponential(*mean, &mut self.arrivals)),
             Pattern::Even { gap } => Some(now + *gap),
@@ -110,6 +151,15 @@ impl Arriving {
                 *nth += 1;
                 Some(Time::from_nanos(*second * 1_000_000_000 + part))
             }
+            Pattern::Bursts { users, within, every, burst, nth } => {
+                let start = every.as_nanos() as u64 * *burst;
+                let part = (within.as_nanos() * u128::from(*nth) / u128::from(*users)) as u64;
+                *nth += 1;
+                if *nth == *users {
+                    (*burst, *nth) = (*burst + 1, 0);
+                }
+                Some(Time::from_nanos(start + part))
+            }
             Pattern::Burst { .. } | Pattern::Closed { .. } => None,
         }
     }
@@ -118,6 +168,9 @@ impl Arriving {
 impl World {
     /// The first users are on their way.
     pub(crate) fn opens(&mut self) {
+        if self.kinds.is_some() {
+            return self.kinds_open();
+        }
         let Arriving { pattern, thoughts, .. } = &mut self.users.arriving;
         if let Pattern::Closed { users, think } = pattern {
             for _ in 0..*users {
@@ -149,6 +202,9 @@ impl World {
     /// A user's request is over, for now or for good.
     pub(super) fn over(&mut self, good: bool, user: User) {
         let User { since, key, resubmitted, .. } = user;
+        if self.kinds.is_some() {
+            return self.over_of_kind(key);
+        }
         let Arriving { pattern, thoughts, resubmit, resubmits, .. } = &mut self.users.arriving;
         if let (false, Some((resubmit, after))) = (good, resubmit)
             && resubmitted < resubmit.times

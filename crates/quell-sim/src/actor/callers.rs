@@ -100,10 +100,21 @@ impl World {
     /// One try: through Quell, or straight to the service.
     fn tries(&mut self, user: User) {
         let key = self.users.all.insert(user);
-        self.agenda.after(self.now, self.scenario.patience, Event::Leaves(key));
+        let mut upload = Duration::ZERO;
+        if let Some(kinds) = &mut self.kinds {
+            self.agenda.at(self.now + kinds.patience(user.key), Event::Leaves(key));
+            kinds.count(self.now, user.key, Count::Received);
+            upload = kinds.request(user.key).upload;
+        } else {
+            self.agenda.after(self.now, self.scenario.patience, Event::Leaves(key));
+        }
         if self.scenario.gateway.is_none() {
+            let from = Origin::User(key);
+            if !upload.is_zero() {
+                return self.agenda.at(self.now + upload, Event::Handed { from });
+            }
             let (at, _) = self.shard(0, user.key);
-            return self.reaches_service(at, Origin::User(key), self.now + self.scenario.patience);
+            return self.reaches_service(at, from, self.now + self.scenario.patience);
         }
         self.count(Count::Received);
         if !self.hosts.started() {
@@ -121,7 +132,7 @@ impl World {
         if reply == Reply::Good {
             if let Some(user) = self.users.all.remove(user) {
                 self.observed.ended(user.tries, true);
-                self.user_served(user.since);
+                self.user_served(user.since, user.key);
                 self.over(true, user);
             }
         } else if reply == Reply::Fatal {
@@ -134,7 +145,10 @@ impl World {
     }
 
     /// A user who asked then has the answer now.
-    pub(crate) fn user_served(&mut self, since: Time) {
+    pub(crate) fn user_served(&mut self, since: Time, key: u32) {
+        if self.kinds.is_some() && !self.served_of_kind(key, since) {
+            return;
+        }
         self.count(Count::Good);
         self.observed.answered(self.timing, since.since(Time::ZERO), self.now.since(since));
     }
@@ -142,6 +156,11 @@ impl World {
     /// Patience ends: the caller closes its connection and tells nobody.
     pub(crate) fn leaves(&mut self, user: Key) {
         let Some(&mut User { call, key, .. }) = self.users.all.get(user) else { return };
+        if let Some(kinds) = &mut self.kinds
+            && kinds.is_early(key)
+        {
+            kinds.crowd(key).hung_up += 1;
+        }
         match call {
             Some(call) => self.abandons(call),
             None => self.departs(self.shard(0, key).0, Origin::User(user)),
@@ -156,6 +175,11 @@ impl World {
 
     /// No further try would help.
     fn gives_up(&mut self, user: User) {
+        if let Some(kinds) = &mut self.kinds
+            && !kinds.is_early(user.key)
+        {
+            kinds.crowd(user.key).lost += 1;
+        }
         self.observed.ended(user.tries, false);
         self.over(false, user);
     }
@@ -163,6 +187,9 @@ impl World {
     /// A try failed: again later, or not at all.
     fn fails(&mut self, user: Key) {
         let Some(user) = self.users.all.remove(user) else { return };
+        if self.kinds.as_ref().is_some_and(|kinds| !kinds.tries_again(user.key)) {
+            return self.gives_up(user);
+        }
         match self.scenario.callers {
             Callers::Fixed { retries, pause } if user.tries <= retries => {
                 let asleep = self.users.all.insert(User { call: None, ..user });

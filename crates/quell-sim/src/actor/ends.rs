@@ -1,10 +1,14 @@
 //! How a call of Quell's ends: who waits for it, and what they are told.
 
-use quell_core::{Answer, Finish, credit::Sends};
+use quell_core::{Answer, Finish, Reason, Time, credit::Sends};
 
-use super::{callers::User, quell::Whose};
+use super::{
+    callers::User,
+    quell::{Running, Whose},
+};
 use crate::{
     slab::Key,
+    verdict::Count,
     world::{Event, Origin, Reply, World},
 };
 
@@ -16,12 +20,12 @@ impl World {
         let good = finish.reason.is_none();
         self.ended(&running, finish.attempts, good);
         if finish.answer == Answer::Refusal {
-            self.refused(&running);
+            self.refused(&running, finish.reason);
         }
         match running.whose {
             Whose::Own { since, resubmitted } => {
                 if good {
-                    self.user_served(since);
+                    self.user_served(since, running.key);
                 }
                 self.over(good, User::new(since, running.key, resubmitted));
             }
@@ -57,5 +61,45 @@ impl World {
                 self.agenda.soon(self.now, Event::Returns { shop, job, good, marked });
             }
         }
+    }
+
+    /// A call of so many attempts is over.
+    pub(super) fn ended(&mut self, running: &Running, attempts: u32, good: bool) {
+        if running.whose.is_outside() {
+            return self.observed.ended(attempts, good);
+        }
+        let retries = u64::from(attempts.saturating_sub(1));
+        let books = &mut self.shops[usize::from(running.to)].books;
+        books.retries += retries;
+        books.useful += if good { retries } else { 0 };
+    }
+
+    /// A caller's patience ended in Quell's queue.
+    pub(super) fn left_queued(&mut self, key: u32) {
+        let at = self.now.since(Time::ZERO);
+        if let Some(kinds) = &mut self.kinds {
+            if kinds.is_early(key) {
+                return; // it was about to leave anyway
+            }
+            kinds.crowd(key).left_queued(self.timing, at);
+        }
+        let part = self.timing.part(at.as_secs() as usize);
+        self.observed.refusals.left_queued[part] += 1;
+    }
+
+    /// A call was refused before it reached a service.
+    fn refused(&mut self, running: &Running, reason: Option<Reason>) {
+        if running.whose.is_outside() {
+            if let Some(reason) = reason {
+                let part = self.timing.part(self.now.since(Time::ZERO).as_secs() as usize);
+                self.observed.refusals.add(part, reason);
+                if let Some(kinds) = &mut self.kinds {
+                    kinds.count(self.now, running.key, Count::Refused);
+                    kinds.crowd(running.key).refusals.add(part, reason);
+                }
+            }
+            return self.count(Count::Refused);
+        }
+        self.shops[usize::from(running.to)].books.refused += 1;
     }
 }

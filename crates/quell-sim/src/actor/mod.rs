@@ -3,7 +3,10 @@
 pub(crate) mod arrivals;
 pub(crate) mod callers;
 pub(crate) mod ends;
+pub(crate) mod kinds;
+pub(crate) mod kinds_served;
 pub(crate) mod links;
+pub(crate) mod meter;
 pub(crate) mod quell;
 pub(crate) mod ruled;
 pub(crate) mod service;

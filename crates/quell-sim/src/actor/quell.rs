@@ -3,6 +3,7 @@
 //! A host is one process that shares an upstream's state: the gateway, or one client instance. What a host
 //! does here is what every host does: carry out each step and hand back what happened.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use quell_core::{
@@ -20,7 +21,7 @@ use super::{
 use crate::{
     arena::Control,
     slab::{Key, Slab},
-    verdict::{Count, Moment},
+    verdict::Moment,
     world::{Event, Origin, Reply, World},
 };
 
@@ -205,6 +206,14 @@ impl Hosts {
         self.calls.get(call).map_or(0, |running| running.key)
     }
 
+    /// An attempt has been handed over whole; says to which service.
+    pub(super) fn given(&mut self, call: Key, slot: u8, now: Time) -> u16 {
+        let Some(running) = self.calls.get(call) else { return 0 };
+        let upstream = &mut self.all[running.host as usize].upstream;
+        running.call.given(now, slot, upstream);
+        running.to
+    }
+
     pub(crate) fn waits(&mut self, call: Key, slot: u8, attempt: u16) -> bool {
         self.calls.get(call).is_some_and(|call| call.open[usize::from(slot)] == Some(attempt))
     }
@@ -233,6 +242,9 @@ impl World {
         }
         let writes = self.scenario.writes;
         call.set_repeatable(writes == 0.0 || self.hosts.writes.unit() >= writes);
+        if let Some(kinds) = &self.kinds {
+            kinds.describe(key, &mut call);
+        }
         if let Whose::Job { .. } = whose {
             self.shops[usize::from(to)].books.calls += 1;
         }
@@ -256,9 +268,14 @@ impl World {
         let outcome = reply.outcome();
         let Some(running) = self.hosts.calls.get(call) else { return outcome };
         running.told = Some(reply);
-        let hint = self.shops[usize::from(running.to)].service.hint;
+        let mut hint = self.shops[usize::from(running.to)].service.hint;
+        if let (Reply::Throttled, Some(kinds)) = (reply, &self.kinds) {
+            hint = kinds.kind(running.key).throttled;
+        }
         match (outcome, hint) {
-            (Outcome::Failed(failure), Some(hint)) if reply == Reply::Later => {
+            (Outcome::Failed(failure), Some(hint))
+                if matches!(reply, Reply::Later | Reply::Throttled) =>
+            {
                 Outcome::Failed(failure.with_hint(hint))
             }
             (outcome, _) => outcome,
@@ -289,11 +306,15 @@ impl World {
         let Some(mut running) = self.hosts.calls.remove(call) else { return };
         self.hangs_up(call, &running);
         self.ended(&running, running.call.attempts(), false);
+        if running.call.ticket().is_some() && running.whose.is_outside() {
+            self.left_queued(running.key);
+        }
         let host = &mut self.hosts.all[running.host as usize];
         host.seats.retain(|(_, key)| *key != call);
         if let Some(control) = &mut host.control {
-            let sent = running.open.iter().any(Option::is_some);
-            control.left(self.now, self.now.since(running.call.since()), sent);
+            let open = running.open.iter().flatten().count();
+            let times = (running.call.since(), running.sent);
+            ruled::tells_left(control.as_mut(), self.now, times, open, &mut host.upstream);
         }
         let mut wake = Vec::new();
         running.call.abandon(self.now, &mut host.upstream, &mut wake);
@@ -389,7 +410,7 @@ impl World {
         let mut wake = Vec::new();
         if let Some(control) = control {
             let times = (running.call.since(), running.sent);
-            ruled::tells(control.as_mut(), self.now, &input, times, upstream);
+            ruled::tells(control.as_mut(), self.now, &input, times, upstream, &mut wake);
         }
         let step = running.call.step(self.now, input, policy, upstream, &mut wake);
         if let Some(control) = control {
@@ -399,6 +420,9 @@ impl World {
         match step {
             Step::Send(send) => {
                 running.call.sent(send.slot);
+                if send.attempt > 1 {
+                    running.call.given(self.now, send.slot, upstream);
+                }
                 let (slot, attempt) = (send.slot, send.attempt as u16); // the lowest bits tell them apart
                 running.open[usize::from(slot)] = Some(attempt);
                 running.sent.at = self.now;
@@ -414,7 +438,13 @@ impl World {
                     self.agenda.at(send.timeout_at, event);
                 }
                 let from = Origin::Call { call: key, slot, attempt };
+                // A first attempt takes as long as its caller needs; further ones are made of the copy.
+                let upload = self.kinds.as_ref().filter(|_| send.attempt == 1);
+                let upload = upload.map_or(Duration::ZERO, |kinds| kinds.request(about).upload);
                 match via {
+                    None if !upload.is_zero() => {
+                        self.agenda.at(self.now + upload, Event::Handed { from });
+                    }
                     None => self.reaches_service(to, from, send.timeout_at),
                     Some(gateway) => self.reaches_gateway(gateway, from, about, until),
                 }
@@ -430,24 +460,5 @@ impl World {
         if !wake.is_empty() {
             self.wake(host, wake);
         }
-    }
-
-    /// A call of so many attempts is over.
-    pub(super) fn ended(&mut self, running: &Running, attempts: u32, good: bool) {
-        if running.whose.is_outside() {
-            return self.observed.ended(attempts, good);
-        }
-        let retries = u64::from(attempts.saturating_sub(1));
-        let books = &mut self.shops[usize::from(running.to)].books;
-        books.retries += retries;
-        books.useful += if good { retries } else { 0 };
-    }
-
-    /// A call was refused before it reached a service.
-    pub(super) fn refused(&mut self, running: &Running) {
-        if running.whose.is_outside() {
-            return self.count(Count::Refused);
-        }
-        self.shops[usize::from(running.to)].books.refused += 1;
     }
 }

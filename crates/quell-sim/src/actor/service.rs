@@ -21,6 +21,9 @@ use crate::{
 impl World {
     /// A request reaches a service; its caller means to wait `until` then.
     pub(crate) fn reaches_service(&mut self, at: u16, from: Origin, until: Time) {
+        if self.kinds.is_some() {
+            return self.reaches_of_kind(at, from, until);
+        }
         let shop = &self.shops[usize::from(at)];
         let key = if shop.keeps || shop.finds_fault() { self.key_of(from) } else { 0 };
         let shop = &mut self.shops[usize::from(at)];
@@ -39,14 +42,14 @@ impl World {
         {
             return self.agenda.soon(self.now, Event::Answers { to: from, reply });
         }
-        if !shop.enters(Waiting { from, since: self.now }, until, key) {
+        if !shop.enters(Waiting { from, since: self.now, key }, until, key) {
             return self.refuses(at, from);
         }
         self.work(at);
     }
 
     /// Free workers take what waits.
-    fn work(&mut self, at: u16) {
+    pub(super) fn work(&mut self, at: u16) {
         let i = usize::from(at);
         self.shops[i].passes(self.now);
         while let Some(from) = self.shops[i].overdue(self.now) {
@@ -65,8 +68,9 @@ impl World {
                 }
                 continue;
             }
-            let (job, time, constant) = shop.starts(self.now, waiting);
-            if shop.shared.is_some() {
+            let given = self.kinds.as_ref().map(|kinds| kinds.given(waiting.key, self.now));
+            let (job, time, constant) = shop.starts(self.now, waiting, given);
+            if shop.shared.is_some() || given.is_some_and(|given| given.stalls) {
                 continue;
             }
             let event = Event::Served { shop: at, job, stalls: shop.stalls };
@@ -79,7 +83,7 @@ impl World {
         self.shares(at);
     }
 
-    fn refuses(&mut self, at: u16, from: Origin) {
+    pub(super) fn refuses(&mut self, at: u16, from: Origin) {
         let shop = &mut self.shops[usize::from(at)];
         shop.refuses(from);
         let reply = shop.says(Reply::Refused);
@@ -97,6 +101,9 @@ impl World {
         let shop = &mut self.shops[usize::from(at)];
         if stalls != shop.stalls {
             return; // it stalled meanwhile and was scheduled anew
+        }
+        if self.kinds.is_some() && shop.shared.is_none() && !shop.is_due(job, self.now) {
+            return; // its kind stood still meanwhile, or still does
         }
         shop.parts(self.now);
         if shop.edges.is_empty() {
@@ -149,7 +156,7 @@ impl World {
     }
 
     /// The job is done, and a worker is free.
-    fn ends(&mut self, at: u16, job: Key, reply: Reply) {
+    pub(super) fn ends(&mut self, at: u16, job: Key, reply: Reply) {
         let shop = &mut self.shops[usize::from(at)];
         shop.passes(self.now);
         let Some(job) = shop.done(job) else { return };
@@ -157,12 +164,18 @@ impl World {
             Reply::Good if shop.service.contended && !shop.changes(&job) => Reply::Conflict,
             reply => reply,
         };
-        let Job { from, chain, since, .. } = job;
+        let Job { from, chain, since, key, waits: idle, .. } = job;
         shop.work.served += 1;
-        let hole = shop.trouble.hole;
+        let (reply, lost) = self.kinds.as_ref().map_or((reply, false), |kinds| {
+            let fails = reply == Reply::Good && kinds.request(key).fails;
+            (if fails { Reply::Error } else { reply }, kinds.trouble(key).hole)
+        });
+        let hole = lost || self.shops[usize::from(at)].trouble.hole;
         let waits = self.waits(from);
         let shop = &mut self.shops[usize::from(at)];
-        shop.spends(since, self.now, !waits);
+        if !idle {
+            shop.spends(since, self.now, !waits);
+        }
         if !waits {
             shop.work.wasted += 1;
         } else if !hole {
@@ -232,13 +245,15 @@ impl World {
         if stalled && !shop.trouble.stall && shop.shared.is_none() {
             let stalled_at = shop.stalled_at;
             for key in shop.jobs.keys() {
-                let Some(job) = shop.jobs.get(key).filter(|job| !job.calls_on()) else {
-                    continue;
-                };
+                let free = |job: &&mut Job| !job.calls_on() && !job.waits && job.held.is_none();
+                let Some(job) = shop.jobs.get(key).filter(free) else { continue };
                 job.done_at = self.now + job.done_at.since(stalled_at);
                 let event = Event::Served { shop: at, job: key, stalls: shop.stalls };
                 self.agenda.at(job.done_at, event);
             }
+        }
+        if stalled && !self.shops[usize::from(at)].trouble.stall && self.kinds.is_some() {
+            self.waits_go_on(at);
         }
         self.work(at);
     }

@@ -70,6 +70,22 @@ impl Shared {
         self.busy -= 1;
     }
 
+    /// Takes out whoever stands still from now on; each with the work that is left of it.
+    pub(super) fn takes_out(&mut self, stands: impl Fn(Key) -> bool) -> Vec<(Key, Duration)> {
+        let left = |due: f64| Duration::from_nanos((due - self.clock).max(0.0) as u64);
+        let out: Vec<_> = self
+            .due
+            .iter()
+            .filter(|(_, job)| stands(**job))
+            .map(|(&at, &job)| (at, job, left(at.0.0)))
+            .collect();
+        for (at, ..) in &out {
+            self.due.remove(at);
+            self.busy -= 1;
+        }
+        out.into_iter().map(|(_, job, left)| (job, left)).collect()
+    }
+
     /// Those who would wait if each worker took one.
     pub(super) fn beyond(&self, workers: usize) -> usize {
         self.busy.saturating_sub(workers)

@@ -8,7 +8,7 @@ use quell_core::{
     credit::{Retries, Sends},
 };
 
-use super::{quell::Hosts, shards::Split, sharing::Shared, trouble::Trouble};
+use super::{meter::Meter, quell::Hosts, shards::Split, sharing::Shared, trouble::Trouble};
 use crate::{
     dist::Draw,
     scenario::{Abandonment, Invalid, Order, Outage, OutageKind, Scenario, Service},
@@ -19,14 +19,24 @@ use crate::{
 
 /// Somebody has to wait this long without a break before an adaptive queue turns round.
 const PRESSURE: Duration = Duration::from_millis(100);
-/// Utilisation is that of so many whole tenths of a second.
-const TENTHS: u64 = 10;
 
 /// A request that waits for a worker.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waiting {
     pub(super) from: Origin,
     pub(super) since: Time,
+    /// What the request is about.
+    pub(super) key: u32,
+}
+
+/// What is known of a request's work beforehand, where there are several kinds of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Given {
+    pub(super) work: Duration,
+    /// Whether its kind stands still.
+    pub(super) stalls: bool,
+    /// Whether it holds no worker.
+    pub(super) waits: bool,
 }
 
 /// A request as far as a service knows its caller.
@@ -50,6 +60,12 @@ pub(super) struct Job {
     pub(super) done_at: Time,
     /// What it knows of its calls to other services, if it makes any.
     pub(super) chain: Option<Box<Chain>>,
+    /// What the request is about.
+    pub(super) key: u32,
+    /// Whether it holds no worker.
+    pub(super) waits: bool,
+    /// The work that is left, while its kind stands still.
+    pub(super) held: Option<Duration>,
 }
 
 impl Job {
@@ -82,6 +98,8 @@ pub(crate) struct Shop {
     /// Since when somebody has been waiting without a break.
     crowded_since: Time,
     pub(super) jobs: Slab<Job>,
+    /// How many of those hold no worker.
+    idle: usize,
     /// How far those have got, where they share the workers.
     pub(super) shared: Option<Box<Shared>>,
     /// Who is inside; kept only by services that care who has left.
@@ -158,6 +176,7 @@ impl Shop {
             queue: VecDeque::new(),
             crowded_since: Time::ZERO,
             jobs: Slab::new(),
+            idle: 0,
             shared: service.sharing.map(|sharing| Box::new(Shared::new(sharing))),
             inside: BTreeMap::new(),
             faults: vec![],
@@ -243,7 +262,8 @@ impl Shop {
 
     fn free(&self) -> bool {
         self.shared.is_some()
-            || !self.trouble.stall && self.jobs.len() + self.refusing < self.trouble.workers
+            || !self.trouble.stall
+                && self.jobs.len() - self.idle + self.refusing < self.trouble.workers
     }
 
     /// A request takes its place; false if there is none.
@@ -294,13 +314,20 @@ impl Shop {
     }
 
     /// A worker begins. Says how long it will take, and whether that is always so.
-    pub(super) fn starts(&mut self, now: Time, waiting: Waiting) -> (Key, Duration, bool) {
+    pub(super) fn starts(
+        &mut self,
+        now: Time,
+        waiting: Waiting,
+        given: Option<Given>,
+    ) -> (Key, Duration, bool) {
         let waited = now.since(waiting.since);
         self.queueing.started += 1;
         self.queueing.delayed += u64::from(!waited.is_zero());
         self.queueing.waited += waited;
-        let mut time = self.time.next(&mut self.times);
-        let mut constant = self.time.constant().is_some();
+        let (mut time, mut constant) = match given {
+            Some(given) => (given.work, false),
+            None => (self.time.next(&mut self.times), self.time.constant().is_some()),
+        };
         if !self.trouble.hang.is_empty()
             && let Some(hangs) = self.trouble.hangs(self.luck.unit())
         {
@@ -314,14 +341,27 @@ impl Shop {
             .service
             .contended
             .then(|| Box::new(Chain { changes: self.changes, ..Chain::default() }));
-        let job =
-            self.jobs.insert(Job { from: waiting.from, since: now, done_at: now + time, chain });
+        let waits = given.is_some_and(|given| given.waits);
+        let stalls = given.is_some_and(|given| given.stalls);
+        self.idle += usize::from(waits);
+        let job = self.jobs.insert(Job {
+            from: waiting.from,
+            since: now,
+            done_at: now + time,
+            chain,
+            key: waiting.key,
+            waits,
+            held: stalls.then_some(time),
+        });
         if self.keeps
             && let Some(known) = self.inside.get_mut(&waiting.from)
         {
             known.job = Some(job);
         }
-        if let Some(shared) = &mut self.shared {
+        if let Some(shared) = &mut self.shared
+            && !waits
+            && !stalls
+        {
             shared.begins(job, time);
         }
         (job, time, constant)
@@ -330,7 +370,7 @@ impl Shop {
     fn slower(&self, now: Time) -> f64 {
         let mut factor = self.trouble.slower;
         if !self.service.crowding.is_none() {
-            let inside = (self.jobs.len() + 1 + self.queue.len()) as f64;
+            let inside = (self.jobs.len() - self.idle + 1 + self.queue.len()) as f64;
             let per_worker = inside / f64::from(self.service.workers);
             factor *= self.service.crowding.at(per_worker).unwrap_or(1.0);
         }
@@ -368,6 +408,7 @@ impl Shop {
     /// A worker is done.
     pub(super) fn done(&mut self, job: Key) -> Option<Job> {
         let job = self.jobs.remove(job)?;
+        self.idle -= usize::from(job.waits);
         if self.keeps {
             self.inside.remove(&job.from);
         }
@@ -397,12 +438,17 @@ impl Shop {
             return None;
         };
         let job = self.jobs.remove(job)?;
+        self.idle -= usize::from(job.waits);
         if let Some(shared) = &mut self.shared
             && !job.calls_on()
+            && !job.waits
+            && job.held.is_none()
         {
             shared.loses();
         }
-        self.spends(job.since, now, true);
+        if !job.waits {
+            self.spends(job.since, now, true);
+        }
         job.chain?.call
     }
 
@@ -419,42 +465,6 @@ impl Shop {
     pub(super) fn offered(&mut self, now: Time) {
         if !self.service.failures.is_none() {
             self.meter.add(now);
-        }
-    }
-}
-
-/// Attempts per second, over the last ten whole tenths of a second.
-#[derive(Debug, Default)]
-struct Meter {
-    counts: [u32; TENTHS as usize + 1],
-    tenth: u64,
-    sum: u32,
-}
-
-impl Meter {
-    fn place(tenth: u64) -> usize {
-        (tenth % (TENTHS + 1)) as usize
-    }
-
-    fn add(&mut self, now: Time) {
-        self.turn(now);
-        self.counts[Self::place(self.tenth)] += 1;
-    }
-
-    fn per_second(&mut self, now: Time) -> f64 {
-        self.turn(now);
-        f64::from(self.sum)
-    }
-
-    fn turn(&mut self, now: Time) {
-        let tenth = now.as_nanos() / 100_000_000;
-        if tenth - self.tenth > TENTHS {
-            *self = Self { tenth, ..Self::default() };
-        }
-        while self.tenth < tenth {
-            self.sum += self.counts[Self::place(self.tenth)];
-            self.tenth += 1;
-            self.sum -= core::mem::take(&mut self.counts[Self::place(self.tenth)]);
         }
     }
 }

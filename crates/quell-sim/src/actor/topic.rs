@@ -301,7 +301,7 @@ impl World {
         match topic.ladder.step(&mut record.state, stamp, &outcome) {
             Next::Ack => {
                 self.observed.ended(tries, true);
-                self.user_served(record.since);
+                self.user_served(record.since, 0);
             }
             Next::Defer { due } => {
                 let due = topic.wait(None, due, record);

@@ -2,22 +2,27 @@
 
 use core::ops::Range;
 
-use super::{Rule, worlds::World};
+use quell_core::Reason;
+
+use super::{
+    Rule, crowds,
+    worlds::{Edition, World},
+};
 use crate::{
-    scenario::{Gateway, Invalid},
+    scenario::Invalid,
     verdict::{Count, Series, Timing},
-    world::run,
+    world::{Run, run},
 };
 
 /// Seconds after the trouble until it counts.
 const GRACE: usize = 1;
 /// Seconds of a window, and how many seconds of windows have to be good.
-const WINDOW: usize = 5;
+pub(super) const WINDOW: usize = 5;
 const WATCHED: usize = 30;
 /// Seconds at the end, and before the trouble, that are looked at by themselves.
-const ENDS: usize = 15;
+pub(super) const ENDS: usize = 15;
 /// The share of requests that may be refused before the trouble.
-const REFUSED: f64 = 0.005;
+pub(super) const REFUSED: f64 = 0.005;
 /// Whoever ends with less than this share of what is achievable is stuck.
 const STUCK: f64 = 0.5;
 
@@ -48,12 +53,33 @@ pub struct Judged {
     pub limit: Vec<u64>,
     /// Slots in use.
     pub in_flight: Vec<u64>,
+    /// Why good callers were turned away: before the trouble, and in health in the whole run.
+    pub reasons: Vec<(Reason, u64)>,
+    /// Good callers who left in Quell's queue, in the same time.
+    pub left_queued: u64,
+    /// In health: the 99th percentile of the kind for which that is worst ÷ what it may be. Above 1 is too slow.
+    pub slower: f64,
+    /// Which kind that is.
+    pub slowest: String,
 }
 
 impl Judged {
     /// Whether it ends with less than half of what is achievable.
     pub fn is_stuck(&self) -> bool {
         self.last < STUCK
+    }
+
+    /// The same, with how it looked.
+    pub(super) fn seen(self, run: &Run) -> Self {
+        let moments = run.observed.timeline.moments();
+        let p99 = run.observed.latency[0].quantile(0.99);
+        Self {
+            p99_before: p99.map_or(0.0, |p99| p99.as_secs_f64() * 1e3),
+            events: run.events,
+            limit: moments.iter().map(|moment| moment.limit.unwrap_or(0)).collect(),
+            in_flight: moments.iter().map(|moment| moment.in_flight).collect(),
+            ..self
+        }
     }
 
     /// By what was counted, where so much can be done per second after the trouble.
@@ -88,23 +114,34 @@ impl Judged {
     }
 }
 
+/// Runs a world with a rule in front of it.
+pub(super) fn run_under(world: &World, rule: Rule, seed: u64) -> Result<Run, Invalid> {
+    let mut scenario = world.scenario.clone();
+    scenario.gateway = Some(rule.gateway(world.gateway));
+    scenario.control = Some(rule);
+    run(&scenario, seed)
+}
+
 /// Runs a world under a rule.
 pub fn judge(world: &World, rule: Rule, seed: u64) -> Result<Judged, Invalid> {
-    let mut scenario = world.scenario.clone();
-    scenario.gateway = Some(Gateway::default());
-    scenario.control = Some(rule);
-    let mut run = run(&scenario, seed)?;
+    let mut run = run_under(world, rule, seed)?;
+    match world.edition {
+        Edition::Old => {}
+        Edition::Health => {
+            let off = run_under(&crowds::undisturbed(world), Rule::Off, seed)?;
+            return Ok(crowds::healthy(world, &run, &off));
+        }
+        Edition::Mixed => return Ok(crowds::mixed(world, &run)),
+    }
     // What is asked for can be answered when the work is done: otherwise a window of answers would be compared with what
     // others asked for, by chance more or fewer.
     run.series.put_off(Count::Demand, (world.time_after.as_millis() / 100) as usize);
-    let moments = run.observed.timeline.moments();
-    let p99 = run.observed.latency[0].quantile(0.99);
+    let judged = Judged::of(&run.series, run.timing, world.capacity_after);
+    let refusals = &run.observed.refusals;
     Ok(Judged {
-        p99_before: p99.map_or(0.0, |p99| p99.as_secs_f64() * 1e3),
-        events: run.events,
-        limit: moments.iter().map(|moment| moment.limit.unwrap_or(0)).collect(),
-        in_flight: moments.iter().map(|moment| moment.in_flight).collect(),
-        ..Judged::of(&run.series, run.timing, world.capacity_after)
+        reasons: refusals.in_part(0),
+        left_queued: refusals.left_queued[0],
+        ..judged.seen(&run)
     })
 }
 

@@ -10,6 +10,7 @@ mod bbr;
 mod envoy;
 mod former;
 mod netflix;
+mod shipped;
 
 use core::time::Duration;
 
@@ -20,6 +21,7 @@ pub(super) use self::{
     envoy::Envoy,
     former::Former,
     netflix::{Aimd, Gradient2, Netflix, Vegas, Windowed},
+    shipped::Shipped,
 };
 use super::{Answered, Control};
 

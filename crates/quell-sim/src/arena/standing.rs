@@ -1,7 +1,8 @@
 //! Standing: how a rule did in all worlds.
 //!
 //! Every world is run with several seeds, and the median seed says what came of it: by whether it was won, then by its worst window.
-//! Figures are medians over the seeds. Only who is stuck is looked for in every one of them: once is too often.
+//! Figures are medians over the seeds. Who is stuck is looked for in every one of them, as once is too often; and beside what the median
+//! says stands what every seed says: a median hides the bad day.
 
 use super::{Judged, Rule};
 
@@ -12,6 +13,12 @@ pub struct Cell {
     pub run: Judged,
     /// Whether it was stuck with any seed.
     pub stuck: bool,
+    /// Whether it was won with every seed.
+    pub every: bool,
+    /// The most that was refused with any seed.
+    pub most_refused: f64,
+    /// In health: by how much the slowest kind was too slow with any seed; above 1 is too slow.
+    pub slower: f64,
     /// The median share of what was achievable, from a second after the trouble on.
     pub goodput: f64,
     /// The median share of requests that were refused before the trouble.
@@ -33,6 +40,9 @@ impl Cell {
         Some(Self {
             run: (*ordered.get(ordered.len() / 2)?).clone(),
             stuck: runs.iter().any(Judged::is_stuck),
+            every: runs.iter().all(|run| run.won),
+            most_refused: runs.iter().map(|run| run.refused).fold(0.0, f64::max),
+            slower: runs.iter().map(|run| run.slower).fold(0.0, f64::max),
             goodput: of(|run| run.goodput),
             refused: of(|run| run.refused),
             p99_before: of(|run| run.p99_before),
@@ -66,6 +76,17 @@ impl Standing {
     /// Worlds that it won.
     pub fn won(&self) -> usize {
         self.cells.iter().filter(|cell| cell.run.won).count()
+    }
+
+    /// Worlds that it won with every seed: by the worst of them.
+    pub fn won_by_worst(&self) -> usize {
+        self.cells.iter().filter(|cell| cell.every).count()
+    }
+
+    /// The most that was refused in any world with any seed, and in which.
+    pub fn most_refused(&self) -> Option<(f64, usize)> {
+        let all = self.cells.iter().map(|cell| cell.most_refused).zip(0..);
+        all.max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
     /// Worlds in which it was stuck with any seed.
@@ -142,6 +163,7 @@ mod tests {
         assert!(!of([(false, 0.9), (false, 0.99), (true, 0.96)]).run.won);
         let once = of([(true, 1.0), (true, 1.0), (false, 0.4)]);
         assert!(once.run.won && once.stuck, "being stuck once is too often");
+        assert!(!once.every && of([(true, 0.96); 3]).every, "and so is being lost once");
         assert_eq!(once.goodput, 1.0);
         assert_eq!(Cell::of(&[]), None);
     }

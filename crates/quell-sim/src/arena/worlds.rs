@@ -1,11 +1,51 @@
 //! Worlds: services and the troubles that befall them.
+//!
+//! [`all`] are the worlds of the first edition: one kind of request, and every trouble. [`health`] are services with nothing wrong,
+//! [`mixed`] several kinds of requests in every trouble.
+
+pub mod health;
+pub mod mixed;
 
 use core::time::Duration;
 
 use crate::{
     dist::Dist,
-    scenario::{Arrivals, Callers, Curve, Outage, OutageKind, Scenario, Service, Sharing},
+    scenario::{Arrivals, Callers, Curve, Gateway, Outage, OutageKind, Scenario, Service, Sharing},
 };
+
+/// What worlds are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edition {
+    /// One kind of request, in every trouble.
+    Old,
+    /// Nothing is wrong, and nobody may be refused.
+    Health,
+    /// Several kinds of requests, or callers who hang up, in every trouble.
+    Mixed,
+}
+
+impl Edition {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Old, Self::Health, Self::Mixed];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Old => "old",
+            Self::Health => "health",
+            Self::Mixed => "mixed",
+        }
+    }
+
+    /// Its worlds.
+    pub fn worlds(self) -> Vec<World> {
+        match self {
+            Self::Old => all(),
+            Self::Health => health::all(),
+            Self::Mixed => mixed::all(),
+        }
+    }
+}
 
 /// A service, its callers and a trouble, by name.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +58,14 @@ pub struct World {
     pub capacity_after: f64,
     /// How long work takes after the trouble: an answer cannot come any sooner.
     pub time_after: Duration,
+    /// What it is about.
+    pub edition: Edition,
+    /// Quell in front, but for the rule.
+    pub gateway: Gateway,
+    /// In health: the share of good callers who may go without.
+    pub allowed: f64,
+    /// The kind that alone is hit, if one is: the others have to be served all the while.
+    pub hit: Option<usize>,
 }
 
 /// How a service treats those inside.
@@ -135,7 +183,16 @@ impl Recipe {
             watch: s(WATCH),
             ..Scenario::storm(OutageKind::Stall)
         };
-        World { name: self.name(), scenario, capacity_after, time_after }
+        World {
+            name: self.name(),
+            scenario,
+            capacity_after,
+            time_after,
+            edition: Edition::Old,
+            gateway: Gateway::default(),
+            allowed: 0.0,
+            hit: None,
+        }
     }
 
     fn name(&self) -> String {

@@ -23,6 +23,15 @@ pub enum Arrivals {
         /// When.
         at: Duration,
     },
+    /// So many users in so short a time, again and again, and nobody in between. `load` says nothing.
+    Bursts {
+        /// How many, at least 1.
+        users: u32,
+        /// Within which time, evenly spaced; zero for all at once.
+        within: Duration,
+        /// How often; the first are there after this time.
+        every: Duration,
+    },
     /// So many users who wait for the end of one request, think, and begin the next. `load` says nothing.
     Closed {
         /// How many.
@@ -44,8 +53,13 @@ impl Arrivals {
             Self::Recorded(counts) if counts.iter().all(|&count| count == 0) => {
                 wrong("arrivals.recorded", "has nobody in it: write the requests of each second")
             }
-            Self::Closed { users: 0, .. } | Self::Burst { users: 0, .. } => {
+            Self::Closed { users: 0, .. }
+            | Self::Burst { users: 0, .. }
+            | Self::Bursts { users: 0, .. } => {
                 wrong("arrivals.users", "is 0, so nobody would call: write at least 1")
+            }
+            Self::Bursts { within, every, .. } if every.is_zero() || within > every => {
+                wrong("arrivals.every", "is too short: write more than 0s, and at least `within`")
             }
             Self::Closed { think, .. } if Draw::new(think)?.mean().is_zero() => {
                 wrong("arrivals.think", "is 0s, so time would stand still: write such as \"1s\"")

@@ -77,6 +77,16 @@ impl Series {
         self.tenths.is_empty()
     }
 
+    /// Adds what another has counted.
+    pub fn merge(&mut self, other: &Self) {
+        if self.tenths.len() < other.tenths.len() {
+            self.tenths.resize(other.tenths.len(), [0; 5]);
+        }
+        for (own, more) in self.tenths.iter_mut().zip(&other.tenths) {
+            own.iter_mut().zip(more).for_each(|(own, more)| *own += more);
+        }
+    }
+
     /// Counts everything of this kind so much later, in tenths of a second.
     pub(crate) fn put_off(&mut self, what: Count, by: usize) {
         for at in (0..self.tenths.len()).rev() {
@@ -126,6 +136,15 @@ impl Timing {
     /// The first second after the outage.
     pub fn outage_end(&self) -> usize {
         self.outage_at.saturating_add(self.outage_len)
+    }
+
+    /// Which part a second is in: 0 before the outage, 1 during it, 2 after it.
+    pub fn part(&self, second: usize) -> usize {
+        match second {
+            _ if second < self.outage_at => 0,
+            _ if second < self.outage_end() => 1,
+            _ => 2,
+        }
     }
 
     /// The seconds before the outage, during it and after it.

@@ -8,7 +8,7 @@
 
 use core::{ops::Range, time::Duration};
 
-use super::{Histogram, LONGEST, PROGRESS, Timing, Work, share};
+use super::{Histogram, LONGEST, PROGRESS, Refusals, Timing, Work, share};
 
 /// One second: what it looked like at its end, and what happened in it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -99,6 +99,8 @@ pub struct Observed {
     pub retries: u64,
     /// Those among them whose call then succeeded.
     pub useful: u64,
+    /// Why Quell turned callers away, and who left in its queue.
+    pub refusals: Refusals,
     /// How it looked, second by second.
     pub timeline: Timeline,
     second: Histogram,
@@ -108,13 +110,7 @@ pub struct Observed {
 impl Observed {
     /// A user who first asked so long after the run's start got a good answer so long later.
     pub fn answered(&mut self, timing: Timing, since: Duration, took: Duration) {
-        let second = since.as_secs() as usize;
-        let phase = match second {
-            _ if second < timing.outage_at => 0,
-            _ if second < timing.outage_end() => 1,
-            _ => 2,
-        };
-        self.latency[phase].add(took);
+        self.latency[timing.part(since.as_secs() as usize)].add(took);
         self.second.add(took);
     }
 

@@ -59,13 +59,17 @@ use super::{
 };
 use crate::{
     Clock, Upstream,
-    http::{classify, whole::Whole},
+    classes::caller_key,
+    http::{Shape, classify, whole::Whole},
+    levers::route_key,
     observe::Observe,
     run::{self, Done, End, Sender, Try},
     upstream::Host,
 };
 
 type PriorityOf = dyn Fn(&Parts) -> Priority + Send + Sync;
+type CallerOf = dyn Fn(&Parts) -> Option<u64> + Send + Sync;
+type ClassOf = dyn Fn(&Parts) -> Option<&str> + Send + Sync;
 
 /// An in-flight limit with a queue in front of handlers. Clones share everything. See the [module](self).
 #[derive(Clone)]
@@ -74,7 +78,7 @@ pub struct Admission(Arc<Shared>);
 struct Shared {
     upstream: Upstream,
     policy: Policy,
-    priority_of: Option<Box<PriorityOf>>,
+    of: Of,
     /// For the spread of `Retry-After`.
     rng: Mutex<Rng>,
 }
@@ -85,8 +89,16 @@ pub struct Builder {
     name: String,
     spec: UpstreamSpec,
     timeout: Duration,
-    priority_of: Option<Box<PriorityOf>>,
+    of: Of,
     host: Host,
+}
+
+/// What somebody knows of a request.
+#[derive(Default)]
+struct Of {
+    priority: Option<Box<PriorityOf>>,
+    caller: Option<Box<CallerOf>>,
+    class: Option<Box<ClassOf>>,
 }
 
 impl Admission {
@@ -97,7 +109,7 @@ impl Admission {
         let budget = budget::Spec::None;
         let spec = UpstreamSpec { breaker, budget, ejection: None, ..UpstreamSpec::gateway() };
         let timeout = Duration::from_secs(30);
-        Builder { name: name.into(), spec, timeout, priority_of: None, host: Host::default() }
+        Builder { name: name.into(), spec, timeout, of: Of::default(), host: Host::default() }
     }
 
     /// How it looks now.
@@ -223,7 +235,44 @@ impl Builder {
     /// # admission.build().unwrap();
     /// ```
     pub fn priority(mut self, of: impl Fn(&Parts) -> Priority + Send + Sync + 'static) -> Self {
-        self.priority_of = Some(Box::new(of));
+        self.of.priority = Some(Box::new(of));
+        self
+    }
+
+    /// Whose request it is, so that under pressure callers share fairly: what [`caller_at`] or [`caller_key`] gives. Unless
+    /// said, or where it says nothing, the tenant of a [`ContextLayer`](super::ContextLayer) around this one.
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    /// use axum::extract::ConnectInfo;
+    /// use quell::{axum::Admission, classes::caller_at};
+    ///
+    /// let admission = Admission::new("api").caller(|parts| {
+    ///     parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|from| caller_at(from.0.ip()))
+    /// });
+    /// # admission.build().unwrap();
+    /// ```
+    ///
+    /// [`caller_at`]: crate::classes::caller_at
+    pub fn caller(mut self, of: impl Fn(&Parts) -> Option<u64> + Send + Sync + 'static) -> Self {
+        self.of.caller = Some(Box::new(of));
+        self
+    }
+
+    /// Which [kind](crate::classes) of request it is, by a name that only a few share with it. Unless said, or where it says
+    /// nothing, the method and the [shape](crate::http::Shape) of the path. axum knows it better, once a route is chosen:
+    ///
+    /// hand over its `MatchedPath`, if axum has the feature `matched-path`.
+    ///
+    /// ```
+    /// use quell::axum::Admission;
+    ///
+    /// let admission = Admission::new("api")
+    ///     .class(|parts| parts.headers.get("x-operation").and_then(|name| name.to_str().ok()));
+    /// # admission.build().unwrap();
+    /// ```
+    pub fn class(mut self, of: impl Fn(&Parts) -> Option<&str> + Send + Sync + 'static) -> Self {
+        self.of.class = Some(Box::new(of));
         self
     }
 
@@ -253,7 +302,7 @@ impl Builder {
 
     /// Checks what was written.
     pub fn build(self) -> Result<Admission, Invalid> {
-        let Self { name, spec, timeout, priority_of, host } = self;
+        let Self { name, spec, timeout, of, host } = self;
         let policy = Policy::new(PolicySpec {
             attempts: 1,
             timeout,
@@ -262,7 +311,31 @@ impl Builder {
         })?;
         let rng = Mutex::new(Rng::stream(host.seed, 0, 1));
         let upstream = Upstream::new(name, spec, policy.per_try(), host)?;
-        Ok(Admission(Arc::new(Shared { upstream, policy, priority_of, rng })))
+        Ok(Admission(Arc::new(Shared { upstream, policy, of, rng })))
+    }
+}
+
+impl Of {
+    /// Routes of one path differ by their methods.
+    fn class(&self, parts: &Parts, upstream: &Upstream) -> u64 {
+        let Parts { method, uri, .. } = parts;
+        match self.class.as_ref().and_then(|class_of| class_of(parts)) {
+            Some(name) => {
+                let key = route_key(method.as_str()).rotate_left(1) ^ route_key(name);
+                upstream.class(key, || format!("{method} {name}"))
+            }
+            None => {
+                let shape = Shape::new(method, uri.path());
+                upstream.class(shape.key(0), || shape.to_string())
+            }
+        }
+    }
+
+    fn caller(&self, parts: &Parts) -> u64 {
+        let told = self.caller.as_ref().and_then(|caller_of| caller_of(parts));
+        let context = || parts.extensions.get::<crate::context::Context>();
+        let tenant = || context()?.tenant().map(|tenant| caller_key(tenant.as_bytes()));
+        told.or_else(tenant).unwrap_or(0)
     }
 }
 
@@ -272,7 +345,7 @@ impl Front for Admission {
         S: Service<Request, Response = Response, Error = Infallible> + Send,
         S::Future: Send,
     {
-        let Shared { upstream, policy, priority_of, .. } = &*self.0;
+        let Shared { upstream, policy, of, .. } = &*self.0;
         let clock = upstream.clock();
         let mut guard = upstream.begin(policy);
         let told = crate::context::Context::from_headers(request.headers(), clock, false);
@@ -280,9 +353,11 @@ impl Front for Admission {
             guard.call().set_deadline(deadline);
         }
         let (parts, body) = request.into_parts();
-        if let Some(priority_of) = priority_of {
+        if let Some(priority_of) = &of.priority {
             guard.call().set_priority(priority_of(&parts));
         }
+        guard.call().set_class(of.class(&parts, upstream));
+        guard.call().set_caller(of.caller(&parts));
         let request = Request::from_parts(parts, body);
         let handler = Handler { once: Some((handler, request)), clock };
         self.answer(run::drive(guard, handler).await)

@@ -90,7 +90,7 @@ fn a_routes_timeouts_go_over_its_policys() {
     };
     let seconds = Duration::from_secs;
     assert_eq!(times(&config.routes[0]), (4, seconds(4), Some(seconds(1))));
-    assert_eq!(times(&config.routes[1]), (2, seconds(15), Some(seconds(5))));
-    // An equal share of what the route says, as it says no more.
-    assert_eq!(times(&config.routes[2]), (2, seconds(3), Some(Duration::from_millis(1_500))));
+    assert_eq!(times(&config.routes[1]), (2, seconds(60), Some(seconds(60))));
+    // All of what the route says, as it says no more.
+    assert_eq!(times(&config.routes[2]), (2, seconds(3), Some(seconds(3))));
 }

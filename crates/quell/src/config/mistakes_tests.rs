@@ -48,7 +48,7 @@ fn mistakes_are_told_in_their_place_with_what_to_write() {
         ),
         (
             "[policy.x]\nper_try_timeout = \"1h\"",
-            "3:19 policy.x.per_try_timeout is 3600s: write more than 0s and at most timeout, which is 15s",
+            "3:19 policy.x.per_try_timeout is 3600s: write more than 0s and at most timeout, which is 60s",
         ),
         (
             "[policy.x]\nbackoff = { jitter = \"ful\" }",

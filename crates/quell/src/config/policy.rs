@@ -88,12 +88,8 @@ impl Policy {
         let mut policy = Self::of(Preset::read(fields));
         let spec = &mut policy.spec;
         fields.set("attempts", &mut spec.attempts);
-        fields.set("timeout", &mut spec.timeout);
-        if !fields.set("per_try_timeout", &mut spec.per_try_timeout) {
-            // Nobody wrote it, so it may not be more than an equal share.
-            let share = spec.timeout / spec.attempts.max(1);
-            spec.per_try_timeout = spec.per_try_timeout.map(|usual| usual.min(share));
-        }
+        within(fields.get("timeout").unwrap_or(spec.timeout), spec);
+        fields.set("per_try_timeout", &mut spec.per_try_timeout);
         if let Some(fields) = fields.table("backoff") {
             backoff(&fields, &mut spec.backoff);
         }
@@ -129,6 +125,14 @@ impl Policy {
             Err(error) => fields.invalid(&error),
         }
     }
+}
+
+/// Another timeout for the whole call. One attempt may take all of it where it might before, or else an equal share at most.
+pub(super) fn within(timeout: Duration, spec: &mut PolicySpec) {
+    let share = timeout / spec.attempts.max(1);
+    let may_take_all = spec.per_try_timeout == Some(spec.timeout);
+    let fit = |usual: Duration| if may_take_all { timeout } else { usual.min(share) };
+    (spec.timeout, spec.per_try_timeout) = (timeout, spec.per_try_timeout.map(fit));
 }
 
 impl Read for RetryOn {

@@ -10,6 +10,8 @@ pub enum Preset {
     /// For a proxy in front of a service, unless something else is written.
     #[default]
     Gateway,
+    /// The same with shorter timeouts, for a service whose replies are known to be quick.
+    Strict,
     /// For calls made from inside a service.
     Library,
     /// For calls to language models.
@@ -20,8 +22,9 @@ pub enum Preset {
 
 impl Preset {
     /// Each with the word for it.
-    pub const WORDS: [(&'static str, Self); 4] = [
+    pub const WORDS: [(&'static str, Self); 5] = [
         ("gateway", Self::Gateway),
+        ("strict", Self::Strict),
         ("library", Self::Library),
         ("llm", Self::Llm),
         ("background", Self::Background),
@@ -36,6 +39,7 @@ impl Preset {
     pub fn policy(self) -> PolicySpec {
         match self {
             Self::Gateway => PolicySpec::gateway(),
+            Self::Strict => PolicySpec::strict(),
             Self::Library => PolicySpec::library(),
             Self::Llm => PolicySpec::llm(),
             Self::Background => PolicySpec::background(),
@@ -45,7 +49,7 @@ impl Preset {
     /// What its callers share.
     pub fn upstream(self) -> UpstreamSpec {
         match self {
-            Self::Gateway => UpstreamSpec::gateway(),
+            Self::Gateway | Self::Strict => UpstreamSpec::gateway(),
             Self::Library => UpstreamSpec::library(),
             Self::Llm => UpstreamSpec::llm(),
             Self::Background => UpstreamSpec::background(),

@@ -7,14 +7,13 @@ use quell_core::{
     idempotency::{OnExpiry, Rules, Spec},
     limiter,
     mode::Mode,
-    spec::PolicySpec,
 };
 
 use super::{
     Config,
     fields::{self, Fields},
     matches::{self, Match},
-    policy::Policy,
+    policy::{Policy, within},
     read::{Raw, Read},
     shape::Shape,
     tenant::limited,
@@ -176,18 +175,15 @@ impl Route {
 
 impl Config {
     /// The policy of a route, with the timeouts that the route itself says. An attempt's that it does not say is the policy's,
-    /// and at most an equal share of a timeout that it does.
+    /// and at most an equal share of a timeout that it does, unless it was all of it before.
     pub fn policy_of(&self, route: &Route) -> Policy {
         let named = route.policy.as_ref().and_then(|name| self.policies.get(name));
         let mut policy = named.cloned().unwrap_or_else(|| self.policy_for(&route.upstream));
-        let PolicySpec { attempts, timeout, per_try_timeout, .. } = &mut policy.spec;
         if let Some(written) = route.timeout {
-            *timeout = written;
-            let share = written / (*attempts).max(1);
-            *per_try_timeout = per_try_timeout.map(|usual| usual.min(share));
+            within(written, &mut policy.spec);
         }
         if route.per_try_timeout.is_some() {
-            *per_try_timeout = route.per_try_timeout;
+            policy.spec.per_try_timeout = route.per_try_timeout;
         }
         policy
     }

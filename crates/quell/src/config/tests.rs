@@ -140,11 +140,15 @@ fn a_number_of_ones_own_goes_over_the_preset() {
 }
 
 #[test]
-fn a_timeout_that_is_not_written_is_at_most_an_equal_share() {
-    let per_try = |lines| policy(lines).spec.per_try_timeout;
-    assert_eq!(per_try("timeout = \"4s\""), Some(Duration::from_secs(2)));
-    assert_eq!(per_try("preset = \"llm\"\ntimeout = \"90s\""), Some(Duration::from_secs(30)));
-    assert_eq!(per_try("attempts = 3"), Some(Duration::from_secs(5)));
+fn an_attempts_time_that_is_not_written_is_all_there_is_in_front_of_a_service_and_else_at_most_an_equal_share()
+ {
+    let per_try = |lines| policy(lines).spec.per_try_timeout.unwrap().as_secs();
+    assert_eq!((per_try(""), per_try("attempts = 3")), (60, 60));
+    assert_eq!((per_try("timeout = \"4s\""), per_try("timeout = \"5m\"")), (4, 300));
+    assert_eq!(per_try("preset = \"strict\""), 5);
+    assert_eq!(per_try("preset = \"strict\"\ntimeout = \"4s\""), 2);
+    assert_eq!(per_try("preset = \"strict\"\ntimeout = \"60s\""), 5);
+    assert_eq!(per_try("preset = \"llm\"\ntimeout = \"90s\""), 30);
 }
 
 #[test]

@@ -18,6 +18,7 @@
 
 mod brought;
 mod classify;
+mod credential;
 mod delivery;
 pub mod grpc;
 pub mod headers;
@@ -31,11 +32,13 @@ pub(crate) mod refusal;
 mod replay;
 mod reply;
 mod safety;
+mod shape;
 pub(crate) mod when;
 pub(crate) mod whole;
 pub(crate) mod word;
 
 pub use classify::{Statuses, classify};
+pub use credential::credential;
 pub use delivery::delivery;
 pub use hint::hint;
 pub use pool::{LONGEST_KEPT, Pool};
@@ -43,4 +46,5 @@ pub use refusal::{own, reasoned, refusal};
 pub use replay::{Replay, ReplayBody, ReplayError};
 pub use reply::{Keep, ReplyBody};
 pub use safety::{IDEMPOTENCY_KEY, UnsafeMethods, is_repeatable};
+pub use shape::Shape;
 pub use word::{Pushback, Word, grpc_pushback};

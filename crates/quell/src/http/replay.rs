@@ -82,8 +82,9 @@ struct Stream<B> {
     turn: u64,
     /// Of the whole body.
     length: SizeHint,
-    /// Who waits for the next frame.
+    /// Who waits for the next frame, and who for the last one.
     waiting: Option<Waker>,
+    watching: Option<Waker>,
 }
 
 impl<B: Body> Replay<B> {
@@ -104,6 +105,7 @@ impl<B: Body> Replay<B> {
             turn: 0,
             length,
             waiting: None,
+            watching: None,
         }))))
     }
 
@@ -124,6 +126,7 @@ impl<B: Body> Replay<B> {
             turn: 0,
             length: SizeHint::with_exact(read as u64),
             waiting: None,
+            watching: None,
         }))))
     }
 
@@ -164,6 +167,19 @@ impl<B: Body> Replay<B> {
         self.look(true, |stream| stream.rest.is_none())
     }
 
+    /// [`Replay::is_over`] for whoever polls: it may be read on another task.
+    pub fn poll_over(&self, cx: &Context<'_>) -> Poll<()> {
+        let Some(shared) = &self.0 else { return Poll::Ready(()) };
+        let mut stream = shared.lock();
+        if stream.rest.is_none() {
+            return Poll::Ready(());
+        }
+        if !stream.watching.as_ref().is_some_and(|watching| watching.will_wake(cx.waker())) {
+            stream.watching = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
     /// Whether an attempt waits for whoever gives it.
     pub fn is_awaited(&self) -> bool {
         self.look(false, |stream| stream.waiting.is_some())
@@ -194,7 +210,17 @@ where
         let this = self.get_mut();
         match &this.stream {
             None => Poll::Ready(None),
-            Some(stream) => stream.lock().poll(this.turn, &mut this.at, cx),
+            Some(stream) => {
+                let mut stream = stream.lock();
+                let polled = stream.poll(this.turn, &mut this.at, cx);
+                let is_over = stream.rest.is_none();
+                let watching = stream.watching.take_if(|_| is_over);
+                drop(stream);
+                if let Some(watching) = watching {
+                    watching.wake();
+                }
+                polled
+            }
         }
     }
 

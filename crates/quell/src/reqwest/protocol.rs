@@ -10,11 +10,11 @@ use quell_core::{
 
 use super::classify;
 use crate::{
-    Clock, Rules,
+    Clock, Rules, Upstream,
     context::Context,
     http::{IDEMPOTENCY_KEY, Pool, Replay, ReplyBody, hop, is_repeatable},
     run::Try,
-    tower::{Ended, Inbound, Outbound},
+    tower::{About, Ended, Inbound, Outbound},
 };
 
 /// Requests and replies of reqwest, for a [`QuellLayer`](crate::tower::QuellLayer) around its client or around layers
@@ -78,6 +78,10 @@ pub struct Source {
 impl Outbound<Request> for Reqwest {
     type Source = Source;
     type Outgoing = Request;
+
+    fn about(&self, request: &Request, upstream: &Upstream) -> About {
+        About::http(request.method(), request.url().path(), request.headers(), upstream)
+    }
 
     fn source(&self, mut request: Request, rules: &Rules) -> Source {
         if !is_repeatable(request.method(), request.headers())

@@ -35,6 +35,8 @@ pin_project! {
         first: Option<S::Attempt>,
         hedge: Option<Pin<Box<S::Attempt>>>,
         hedge_at: Option<Time>,
+        // Whether the first of them has yet to be handed all of its request.
+        uploads: bool,
         // When the latest one times out.
         timeout_at: Time,
         #[pin]
@@ -107,6 +109,7 @@ impl<T: Terms, S: Sender> Drive<T, S> {
             first: None,
             hedge: None,
             hedge_at: None,
+            uploads: false,
             timeout_at: Time::MAX,
             keeping: None,
             timer: Timer::default(),
@@ -189,6 +192,7 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
         self.tries[usize::from(slot)] = Some(attempt);
         let under_way = self.sender.send(&attempt);
         if slot == 0 {
+            *self.uploads = !self.sender.is_given();
             self.first.set(Some(under_way));
         } else {
             *self.hedge = Some(Box::pin(under_way));
@@ -224,7 +228,13 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
                     return Poll::Ready(self.succeeded(reply));
                 }
                 (Some((reply, outcome)), _) => self.ended(0, Some(reply), outcome),
-                (None, Phase::Open) => ready!(self.poll_slowly(cx)),
+                (None, Phase::Open) => {
+                    if *self.uploads && self.sender.is_given() {
+                        *self.uploads = false;
+                        self.guard.given(0);
+                    }
+                    ready!(self.poll_slowly(cx))
+                }
                 (None, _) => ready!(self.poll_wait(cx)),
             };
             if let Some(done) = self.follow(step) {
@@ -309,6 +319,7 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
         let repeatable = self.sender.is_repeatable();
         self.guard.call().set_repeatable(repeatable);
         self.guard.call().set_replayable(replayable);
+        self.guard.call().set_uploads(!self.sender.is_given());
     }
 
     /// Tells the call which of its attempts went out. One whose sender panicked before there was a future may have.
@@ -375,7 +386,10 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
                 }
                 Poll::Ready(self.guard.step(Input::Woke))
             }
-            Phase::Start => Poll::Ready(self.guard.step(Input::Start)),
+            Phase::Start => {
+                self.guard.call().set_uploads(!self.sender.is_given());
+                Poll::Ready(self.guard.step(Input::Start))
+            }
             Phase::Refused(finish) => Poll::Ready(Step::Finish(finish)),
             Phase::Admitted(_) | Phase::Open | Phase::Over => panic!("polled after its end"),
         }

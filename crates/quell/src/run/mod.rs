@@ -129,6 +129,12 @@ pub trait Sender {
         Given::All(Time::ZERO)
     }
 
+    /// Whether the upstream was handed all of the request, or can be at once: until then an attempt holds no slot, for it is no
+    /// work yet. Asked before each attempt, and whenever one under way was looked at that had not got all of it.
+    fn is_given(&self) -> bool {
+        true
+    }
+
     /// What an attempt came to.
     fn classify(&mut self, reply: &Self::Reply) -> Outcome;
 
@@ -186,6 +192,10 @@ impl<S: Sender> Sender for &mut S {
 
     fn given(&self, attempt: &Self::Attempt) -> Given {
         (**self).given(attempt)
+    }
+
+    fn is_given(&self) -> bool {
+        (**self).is_given()
     }
 
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {

@@ -11,15 +11,16 @@ use quell_core::{
 
 use super::{Body, BoxError, failure::failure};
 use crate::{
-    Clock, Rules,
+    Clock, Rules, Upstream,
     context::Context,
     http::{
-        IDEMPOTENCY_KEY, Pool, Replay,
+        IDEMPOTENCY_KEY, Pool, Replay, credential,
         grpc::{self, Code, Codes},
         hop, is_repeatable,
     },
+    levers::route_key,
     run::Try,
-    tower::{Ended, Inbound, Outbound, Refused},
+    tower::{About, Ended, Inbound, Outbound, Refused},
 };
 
 /// Requests and replies of gRPC: what [`Service`](super::Service) goes by. See the [module](super).
@@ -48,6 +49,12 @@ pub struct Source {
 impl Outbound<Request<::tonic::body::Body>> for Grpc {
     type Source = Source;
     type Outgoing = Request<::tonic::body::Body>;
+
+    fn about(&self, request: &Request<::tonic::body::Body>, upstream: &Upstream) -> About {
+        let method = request.uri().path();
+        let class = upstream.class(route_key(method), || method.to_owned());
+        About { class, credential: credential(request.headers()) }
+    }
 
     fn source(&self, request: Request<::tonic::body::Body>, rules: &Rules) -> Source {
         let (mut parts, body) = request.into_parts();

@@ -7,8 +7,8 @@ use quell_core::{
     credit::{Retries, Sends},
 };
 
-use super::protocol::{Ended, Inbound, Outbound, Refused};
-use crate::{Clock, Rules, run::Try};
+use super::protocol::{About, Ended, Inbound, Outbound, Refused};
+use crate::{Clock, Rules, Upstream, run::Try};
 
 /// A protocol with a reply that stands in for an upstream in trouble: see [`QuellLayer::fallback`](super::QuellLayer::fallback).
 #[derive(Clone)]
@@ -32,6 +32,10 @@ impl<P: fmt::Debug, F> fmt::Debug for Fallback<P, F> {
 impl<P: Outbound<Req>, F: Clone, Req> Outbound<Req> for Fallback<P, F> {
     type Source = P::Source;
     type Outgoing = P::Outgoing;
+
+    fn about(&self, request: &Req, upstream: &Upstream) -> About {
+        self.protocol.about(request, upstream)
+    }
 
     fn source(&self, request: Req, rules: &Rules) -> Self::Source {
         self.protocol.source(request, rules)

@@ -18,9 +18,9 @@ use quell_core::{
     credit::{Retries, Sends},
 };
 
-use super::protocol::{Ended, Inbound, Outbound, Refused};
+use super::protocol::{About, Ended, Inbound, Outbound, Refused};
 use crate::{
-    Clock, Rules,
+    Clock, Rules, Upstream,
     clock::Sleep,
     http::{
         IDEMPOTENCY_KEY, Keep, Pool, Replay, ReplayBody, ReplyBody, delivery, hop, is_repeatable,
@@ -178,6 +178,10 @@ pub struct Source<B> {
 impl<B: Body, D: Clone> Outbound<Request<B>> for Http<D> {
     type Source = Source<B>;
     type Outgoing = Request<ReplayBody<B>>;
+
+    fn about(&self, request: &Request<B>, upstream: &Upstream) -> About {
+        About::http(request.method(), request.uri().path(), request.headers(), upstream)
+    }
 
     fn source(&self, request: Request<B>, rules: &Rules) -> Source<B> {
         let (mut parts, body) = request.into_parts();

@@ -12,7 +12,7 @@ use super::{
     fallback::Fallback,
     future::ResponseFuture,
     plain::Plain,
-    protocol::{Inbound, Outbound, Refused},
+    protocol::{About, Inbound, Outbound, Refused},
 };
 use crate::{Owned, Quell, error::CallError, quell::Latest, run::Drive, upstream::Guard};
 
@@ -115,8 +115,11 @@ where
         let terms = self.terms.terms();
         let both = Arc::clone(terms.both());
         let is_chained = self.protocol.is_chained();
+        let About { class, credential } = self.protocol.about(&request, &both.upstream);
         let prepare = |guard: &mut Guard<Owned>| {
             Owned::join(guard);
+            guard.call().set_class(class);
+            guard.call().set_credential(credential);
             if is_chained && guard.call().credit().is_none() {
                 // Nobody handed us a credit, so the chain begins here.
                 let attempts = guard.terms().rules().policy.attempts();

@@ -48,4 +48,4 @@ pub use future::ResponseFuture;
 pub use http::{BoxedChain, Chain, Deliveries, Http, KeepReply, Source};
 pub use layer::{QuellLayer, QuellService};
 pub use plain::{Once, Plain, Reads, Usual};
-pub use protocol::{Ended, Inbound, Outbound, Refused};
+pub use protocol::{About, Ended, Inbound, Outbound, Refused};

@@ -2,12 +2,17 @@
 
 use std::{future::Future, time::Duration};
 
+use ::http::{HeaderMap, Method};
 use quell_core::{
     Outcome, Reason, Time,
     credit::{Retries, Sends},
 };
 
-use crate::{Clock, Rules, run::Try};
+use crate::{
+    Clock, Rules, Upstream,
+    http::{Shape, credential},
+    run::Try,
+};
 
 /// The way out: how a request of this kind is sent more than once.
 ///
@@ -62,6 +67,12 @@ pub trait Outbound<Req>: Clone {
     /// What goes to the service below.
     type Outgoing;
 
+    /// What is known of a request before its call asks to be admitted: which [kind](crate::classes) it is of, above all.
+    fn about(&self, request: &Req, upstream: &Upstream) -> About {
+        let _ = (request, upstream);
+        About::default()
+    }
+
     /// A call begins.
     fn source(&self, request: Req, rules: &Rules) -> Self::Source;
 
@@ -90,6 +101,24 @@ pub trait Outbound<Req>: Clone {
     /// Whether requests tell the hops below how often they may retry. Then the call has a credit.
     fn is_chained(&self) -> bool {
         false
+    }
+}
+
+/// What is known of a request before it is sent; 0 is nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct About {
+    /// Of which kind it is: what [`Upstream::class`] gave.
+    pub class: u64,
+    /// Which credential the upstream sees: see [`http::credential`](crate::http::credential).
+    pub credential: u64,
+}
+
+impl About {
+    /// An HTTP request: by the shape of its path, and the credential in its fields.
+    pub fn http(method: &Method, path: &str, headers: &HeaderMap, upstream: &Upstream) -> Self {
+        let shape = Shape::new(method, path);
+        let class = upstream.class(shape.key(0), || shape.to_string());
+        Self { class, credential: credential(headers) }
     }
 }
 

@@ -3,14 +3,13 @@
 //! **Why.** It is the proxy that everyone knows, and hard to beat. Its configuration is the nearest that it has to our
 //! policies: kept connections, one more try after an error, a limit on what is under way, no access log.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::proxy::Ports;
-use crate::program;
+use crate::nginx::command;
 
 /// The service: answers at once with a few bytes, with a large file under `/big`, and takes what is posted.
 pub(super) fn origin(folder: &Path, port: u16, files: &Path) -> Result<Command> {
@@ -62,26 +61,4 @@ fn through(Ports { listen, service, .. }: Ports, zone: &str, limit: &str) -> Str
              location = /status {{ stub_status; }}
          }}"
     )
-}
-
-/// One process without a master, which is one worker: to measure it and to end it takes one pid.
-fn command(folder: &Path, server: &str) -> Result<Command> {
-    fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    let config = folder.join("nginx.conf");
-    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .map(|kind| format!("{kind}_temp_path {kind};"))
-        .join(" ");
-    let text = format!(
-        "daemon off; master_process off; worker_processes 1; pid nginx.pid; error_log /dev/null crit;
-         events {{ worker_connections 8192; }}
-         http {{
-             access_log off; keepalive_timeout 65s; keepalive_requests 1000000000; {temporary}
-             {server}
-         }}\n"
-    );
-    fs::write(&config, text).with_context(|| format!("cannot write {}", config.display()))?;
-    let mut nginx = Command::new(program::find("nginx", "nginx")?);
-    nginx.arg("-p").arg(folder).args(["-e", "stderr", "-c"]).arg(&config);
-    Ok(nginx)
 }

@@ -4,7 +4,7 @@ use super::{FEWEST, FIRST, Finder, SECOND};
 use crate::{
     Time,
     in_flight::{
-        LEAST, Load,
+        Load,
         interval::{Interval, Seen},
         logs::exp,
     },
@@ -16,16 +16,15 @@ const SOONEST: u64 = 50_000_000;
 impl Finder {
     /// Nothing was answered for a while, and now something is.
     fn silence_ends(&mut self, now: Time) {
-        if self.gone > 0 {
-            self.room.close(now);
-            if self.confirmed {
-                self.limit = self.limit.min(self.rest());
-            }
+        if self.gone > 0 && self.confirmed {
+            self.limit = self.limit.min(self.rest());
         }
         (self.trial, self.bound_since, self.step) = (None, None, FIRST);
         self.sent_after = now;
-        self.b_falls = now.plus(self.patience);
+        self.b_falls = now.plus(self.patience.min(SECOND as u64));
         self.settle(now, 1.5);
+        // What piled up meanwhile has to be done first.
+        self.skip = self.skip.max(now.plus((self.limit / self.rate.max(1.0) * SECOND) as u64));
         if self.gone == 0 {
             self.slow = Some(Interval::since(now));
             self.looks_at = now.plus((3.0 * exp(self.b)) as u64);
@@ -35,7 +34,13 @@ impl Finder {
 
     /// True if the limit may have moved.
     #[inline]
-    pub(in super::super) fn answered(&mut self, now: Time, sent_at: Time, load: Load) -> bool {
+    pub(in super::super) fn answered(
+        &mut self,
+        now: Time,
+        sent_at: Time,
+        load: Load,
+        offset: i64,
+    ) -> bool {
         if now < self.idle_until {
             return false;
         }
@@ -43,26 +48,32 @@ impl Finder {
         if now.nanos_since(self.last) > self.quiet {
             self.look_back(now);
         }
-        (self.last, self.took, self.gone) = (now, took, 0);
+        (self.last, self.took, self.gone) = (now, self.took.max(took), 0);
         if now < self.counts_at || sent_at < self.sent_after {
-            self.ignore(now, sent_at, load);
+            self.ignore(now, sent_at, load, offset);
             return true;
         }
         let queued = core::mem::take(&mut self.pressed) || load.queued;
-        self.open.add(took, Load { queued, ..load });
+        self.open.add(took, offset, Load { queued, ..load });
         if self.open.answers() >= self.enough {
             self.idle_until = self.ends_at;
         }
         now >= self.ends_at && self.look(now)
     }
 
+    /// An answer that cannot be compared: it says no more than that there is no silence.
+    pub(in super::super) fn hears(&mut self, now: Time) {
+        (self.last, self.gone) = (now, 0);
+        self.forget_slow();
+    }
+
     /// An answer that does not count yet.
     #[cold]
-    fn ignore(&mut self, now: Time, sent_at: Time, load: Load) {
+    fn ignore(&mut self, now: Time, sent_at: Time, load: Load, offset: i64) {
         if sent_at >= self.sent_after {
             self.forget_slow();
         } else if let Some(slow) = &mut self.slow {
-            slow.add(now.nanos_since(sent_at), load);
+            slow.add(now.nanos_since(sent_at), offset, load);
         }
         self.wake(now);
         if now >= self.skip && sent_at >= self.changed {
@@ -104,7 +115,7 @@ impl Finder {
     #[cold]
     fn look(&mut self, now: Time) -> bool {
         let (n, elapsed) = (self.open.answers(), self.open.lasted(now) as f64);
-        if self.intervals == 0 && self.limit > LEAST {
+        if self.intervals == 0 && self.limit > self.least {
             let twice = |Seen { u, var, .. }: Seen| 2.0 * exp(u + var / 2.0);
             if elapsed < 0.5 * SECOND || elapsed < twice(self.open.seen()) {
                 return false;
@@ -120,7 +131,7 @@ impl Finder {
     }
 
     /// How long nothing is answered in what is worth a look, in nanoseconds.
-    fn silence(&self) -> u64 {
+    pub(super) fn silence(&self) -> u64 {
         let usual = exp(self.b + 2.5 * self.v.sqrt());
         usual.max(40.0 * SECOND / self.rate).max(0.25 * SECOND) as u64
     }
@@ -132,7 +143,7 @@ impl Finder {
             self.sent_after = now; // before that the service was not full yet
         } else if self.intervals > 1 {
             self.quiet = self.silence(); // fewer may come than when it was last looked at
-            if now.nanos_since(self.last) > self.quiet.max(self.took / 2 * 3) {
+            if now.nanos_since(self.last) > self.quiet.max(self.took.max(self.longest) / 2 * 3) {
                 self.silence_ends(now);
             }
         }
@@ -142,16 +153,11 @@ impl Finder {
         self.pressed = true;
     }
 
-    pub(in super::super) fn left(&mut self, now: Time, sent_at: Time, load: Load) {
+    pub(in super::super) fn left(&mut self, now: Time, sent_at: Time, load: Load, offset: i64) {
         self.gone = self.gone.saturating_add(1);
         self.forget_slow();
-        self.room.left(now);
-        if self.intervals < 2 && self.gone >= 4 {
-            self.limit = LEAST;
-            self.room.close(now);
-        }
         if now >= self.counts_at.max(self.idle_until) && sent_at >= self.sent_after {
-            self.open.add_left(now.nanos_since(sent_at), load);
+            self.open.add_left(now.nanos_since(sent_at), offset, load);
         }
     }
 }

@@ -23,7 +23,8 @@ pub(super) struct Line<J> {
     workers: usize,
     sharing: Sharing,
     pub(super) times: Times,
-    waiting: VecDeque<J>,
+    /// With how long each takes, where it says so.
+    waiting: VecDeque<(J, Option<Duration>)>,
     /// Jobs in service, the next to be done first.
     busy: BTreeMap<Due, J>,
     started: u64,
@@ -69,10 +70,10 @@ impl<J> Line<J> {
         }
     }
 
-    /// Takes a place in the line.
-    pub(super) fn join(&mut self, now: Duration, job: J) {
+    /// Takes a place in the line, for as long as the job says or as is drawn for it.
+    pub(super) fn join(&mut self, now: Duration, job: J, time: Option<Duration>) {
         self.pass(now);
-        self.waiting.push_back(job);
+        self.waiting.push_back((job, time));
         self.start();
     }
 
@@ -112,9 +113,9 @@ impl<J> Line<J> {
     /// Whoever waits begins, if there is room.
     fn start(&mut self) {
         while self.sharing.has_room(self.busy.len(), self.workers)
-            && let Some(job) = self.waiting.pop_front()
+            && let Some((job, time)) = self.waiting.pop_front()
         {
-            let work = self.times.next().as_nanos() as f64;
+            let work = self.times.next(time).as_nanos() as f64;
             self.busy.insert(Due { clock: self.clock + work, nth: self.started }, job);
             self.started += 1;
         }

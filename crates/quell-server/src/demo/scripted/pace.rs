@@ -108,8 +108,9 @@ impl Times {
         })
     }
 
-    pub(super) fn next(&mut self) -> Duration {
-        let time = self.draw.next(&mut self.times);
+    /// Of a request that says how long it takes, or of any other.
+    pub(super) fn next(&mut self, own: Option<Duration>) -> Duration {
+        let time = own.unwrap_or_else(|| self.draw.next(&mut self.times));
         let time = match self.hang {
             Some((share, hangs)) if self.luck.unit() < share => hangs,
             _ => time,

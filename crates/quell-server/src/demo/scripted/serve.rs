@@ -20,6 +20,8 @@ use super::shop::{Fate, Shop};
 
 /// The longest reply that `?bytes=` can ask for.
 const LONGEST_REPLY: usize = 1024 * 1024;
+/// The longest work that `?ms=` can ask for.
+const LONGEST_WORK: Duration = Duration::from_secs(60);
 /// How long to wait before accepting again when there is no file descriptor left.
 const OUT_OF_FILES: Duration = Duration::from_millis(10);
 
@@ -58,8 +60,9 @@ async fn answer(
     let waiting = Waiting { shop, answered: false };
     let id = request.headers().get("x-request-id").and_then(|id| id.to_str().ok());
     let id = shop.arrived(id);
-    let body = match size(request.uri()) {
-        Some(bytes) => filler.slice(..bytes),
+    let time = asked(request.uri(), "ms=").map(Duration::from_millis);
+    let body = match asked(request.uri(), "bytes=") {
+        Some(bytes) => filler.slice(..LONGEST_REPLY.min(bytes as usize)),
         None => Bytes::from_static(b"ok\n"),
     };
     let mut incoming = request.into_body();
@@ -70,7 +73,7 @@ async fn answer(
         }
     }
     let sorry = Bytes::from_static(b"out of order\n");
-    Ok(match shop.place(id) {
+    Ok(match shop.place(id, time.map(|time| time.min(LONGEST_WORK))) {
         Fate::Fail => waiting.answer(StatusCode::INTERNAL_SERVER_ERROR, sorry),
         Fate::Nothing => pending().await,
         Fate::Line(due) => match due.await {
@@ -103,8 +106,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-fn size(uri: &Uri) -> Option<usize> {
-    let mut pairs = uri.query()?.split('&');
-    let bytes: usize = pairs.find_map(|pair| pair.strip_prefix("bytes="))?.parse().ok()?;
-    Some(bytes.min(LONGEST_REPLY))
+/// A number in the query.
+fn asked(uri: &Uri, name: &str) -> Option<u64> {
+    uri.query()?.split('&').find_map(|pair| pair.strip_prefix(name))?.parse().ok()
 }

@@ -96,8 +96,8 @@ impl Shop {
         self.state.lock().ledger.body_bytes += bytes as u64;
     }
 
-    /// A request was read whole.
-    pub(super) fn place(&self, id: Option<Arc<str>>) -> Fate {
+    /// A request was read whole. It may say how long it takes.
+    pub(super) fn place(&self, id: Option<Arc<str>>, time: Option<Duration>) -> Fate {
         let mut state = self.state.lock();
         let (in_queue, in_service) = state.line.lengths();
         let full = in_queue + in_service >= LONGEST;
@@ -116,7 +116,7 @@ impl Shop {
                 let now = self.start.elapsed();
                 state.settle(now);
                 let due = state.line.due();
-                state.line.join(now, Job { id, reply });
+                state.line.join(now, Job { id, reply }, time);
                 if due.is_none() || state.line.due() < due {
                     self.bell.notify_one();
                 }

@@ -17,7 +17,7 @@ fn shop(workers: usize, sharing: Sharing, service: impl Into<Dist>) -> Arc<Shop>
 /// How long after now each of so many who come now is answered.
 async fn answers(shop: &Shop, callers: usize) -> Vec<Duration> {
     let come = Instant::now();
-    let fates: Vec<_> = (0..callers).map(|_| shop.place(None)).collect();
+    let fates: Vec<_> = (0..callers).map(|_| shop.place(None, None)).collect();
     let mut answers = Vec::new();
     for fate in fates {
         let Fate::Line(due) = fate else { panic!("not in the line") };

@@ -43,13 +43,12 @@ impl<T> Live<T> {
         self.current.load_full()
     }
 
-    /// Takes the files as they are now. If they cannot be used, what is in force stays.
-    pub(in crate::gateway) fn reload(&self) -> Result<(), TlsError> {
+    /// Reads the files as they are now. What is returned puts them in force; until it is called, what is in force stays.
+    pub(in crate::gateway) fn prepare(&self) -> Result<impl FnOnce() + '_, TlsError> {
         let contents = self.files.read();
-        let mut seen = self.seen.lock();
-        *seen = Seen { taken: contents.mark(), fresh: None };
-        self.current.store(Arc::new((self.build)(&contents)?));
-        Ok(())
+        *self.seen.lock() = Seen { taken: contents.mark(), fresh: None };
+        let next = Arc::new((self.build)(&contents)?);
+        Ok(move || self.current.store(next))
     }
 
     /// For a look every few seconds: takes other contents once they were seen twice, and says whether it did. Contents

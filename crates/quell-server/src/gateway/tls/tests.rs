@@ -129,7 +129,7 @@ async fn with_client_ca_only_callers_with_a_certificate_of_it_are_let_in() {
     assert!(shake(&server, &client, "localhost").await.is_err());
     // A new certificate for us is taken up without a restart.
     good.issue("shop", &cert, &key);
-    client.live.reload().unwrap();
+    client.live.prepare().unwrap()();
     assert!(shake(&server, &client, "localhost").await.is_ok());
 }
 
@@ -145,7 +145,7 @@ async fn a_session_is_not_resumed_past_a_change_of_whom_to_trust() {
     assert!(!shake(&server, &client, "localhost").await.unwrap().resumed);
     assert!(shake(&server, &client, "localhost").await.unwrap().resumed);
     fs::copy(&new.file, &old.file).unwrap();
-    server.live.reload().unwrap();
+    server.live.prepare().unwrap()();
     assert!(shake(&server, &client, "localhost").await.is_err());
 }
 
@@ -171,7 +171,7 @@ async fn a_new_certificate_is_shown_once_it_was_seen_twice_and_a_bad_one_never()
         assert!(error.contains("gateway.tls.key is") && error.contains("key.pem"), "{error}");
         assert!(!error.contains("nonsense"), "{error}");
         assert!(!server.live.look().unwrap(), "told once is enough");
-        assert!(server.live.reload().is_err(), "who asks is told again");
+        assert!(server.live.prepare().is_err(), "who asks is told again");
         assert_eq!(shake(&server, &client, "localhost").await.unwrap().shown, second);
     }
     fs::write(&site.key, key).unwrap();

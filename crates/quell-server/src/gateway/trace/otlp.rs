@@ -25,6 +25,7 @@ use crate::gateway::route::Route;
 /// Spans that wait to be sent, at most.
 const MOST_WAITING: usize = 4_096;
 const EVERY: Duration = Duration::from_secs(1);
+const ONLY_PLAIN: &str = "spans are sent in plain HTTP alone: write http://HOST:PORT of a collector on this machine, which can pass them on over TLS";
 
 /// Where spans go. The last ones are sent when this is dropped.
 #[derive(Debug)]
@@ -46,6 +47,10 @@ pub(in crate::gateway) struct Traced {
 impl Traces {
     /// Sends to this collector.
     pub(in crate::gateway) fn open(to: &str) -> io::Result<Self> {
+        let is_plain = to.parse::<Uri>().is_ok_and(|uri| uri.scheme_str() == Some("http"));
+        if !is_plain {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, ONLY_PLAIN));
+        }
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(Post)
@@ -200,6 +205,15 @@ mod tests {
     use super::*;
 
     const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    #[test]
+    fn a_collector_that_wants_tls_is_refused_and_not_spoken_to_in_the_clear() {
+        for to in ["https://127.0.0.1:4318", "grpc://127.0.0.1:4317", "127.0.0.1:4318"] {
+            let error = Traces::open(to).unwrap_err().to_string();
+            assert!(error.contains("plain HTTP"), "{to}: {error}");
+        }
+        assert!(Traces::open("http://127.0.0.1:4318").is_ok());
+    }
 
     fn traceparent(headers: &HeaderMap) -> (String, String) {
         let text = headers["traceparent"].to_str().unwrap();

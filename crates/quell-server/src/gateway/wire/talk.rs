@@ -364,6 +364,14 @@ struct Body1 {
     length: Option<u64>,
 }
 
+impl Upload {
+    /// Whether all of it has come, as far as that can be seen.
+    pub(in crate::gateway) fn is_here(&self) -> bool {
+        let ready = |body: &Body1| body.talk.0.borrow().ready.len() as u64;
+        self.0.as_ref().is_none_or(|body| body.length.is_some_and(|left| left <= ready(body)))
+    }
+}
+
 impl Body for Upload {
     type Data = Bytes;
     type Error = Broken;

@@ -19,7 +19,7 @@ pub(super) fn read(config: &Config, fields: &Fields<'_>) -> (Vec<Edge>, Vec<Node
             let calls = calls(config, inside, fields.path(), &names);
             let faults = faults::all(inside);
             let gateway = inside.table("gateway").map(|table| way::gateway(config, &table).1);
-            service::read(inside).map(|service| Node { service, calls, faults, gateway })
+            service::read(inside, false).map(|service| Node { service, calls, faults, gateway })
         })
         .collect();
     let mut order = Vec::new();

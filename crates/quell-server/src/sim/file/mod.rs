@@ -19,6 +19,7 @@
 
 mod faults;
 mod graph;
+mod kinds;
 mod plan;
 mod policies;
 mod scenario;

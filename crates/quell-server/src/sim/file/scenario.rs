@@ -18,7 +18,7 @@ use quell_sim::{
 
 use super::{
     faults::{self, Trouble},
-    graph,
+    graph, kinds,
     plan::Plan,
     policies, service, store,
     time::{curve, needed, spread},
@@ -36,6 +36,8 @@ const MOST_INSTANCES: u32 = 100_000;
 const MOST_USERS: u32 = 10_000_000;
 /// What a service of which nothing is said takes for a request, and how much more it can do than is asked of it.
 const USUAL: (Duration, f64) = (Duration::from_millis(100), 1.2);
+/// Workers of a service of which nothing is said, where there are kinds: more than anybody needs.
+const PLENTY: u32 = 100_000;
 
 /// Reads a scenario; `None` if there is not enough of it left to be run. Whatever is wrong was told to the fields.
 pub(super) fn read(config: &Config, name: &str, fields: &Fields<'_>) -> Option<Plan> {
@@ -43,8 +45,14 @@ pub(super) fn read(config: &Config, name: &str, fields: &Fields<'_>) -> Option<P
     let (calls, below, behind) = graph::read(config, fields);
     let arrivals = arrivals(fields);
     let described = fields.has("service");
-    let service = fields.table("service").map(|table| service::read(&table));
-    let load = load(fields, arrivals.as_ref(), service.as_ref().and_then(Option::as_ref));
+    let mixed = fields.has("kind");
+    let service = fields.table("service").map(|table| service::read(&table, mixed));
+    let kinds = kinds::read(fields, fields.get::<Rate>("load").map(|Rate(load)| load));
+    let load = match mixed {
+        true if kinds.is_empty() => None, // which was told, kind by kind
+        true => Some(kinds.iter().map(|kind| kind.load).sum()),
+        false => load(fields, arrivals.as_ref(), service.as_ref().and_then(Option::as_ref)),
+    };
     let trouble = match fields.table("outage") {
         Some(table) => faults::read(&table),
         None if fields.has("outage") => None,
@@ -54,7 +62,11 @@ pub(super) fn read(config: &Config, name: &str, fields: &Fields<'_>) -> Option<P
         Some(Trouble { word, whole, parts }) => (Some(word), whole, parts),
         None => (None, Trouble::NONE.whole, vec![]),
     };
-    let service = if described { service.flatten() } else { load.map(usual_service) };
+    let service = match (described, mixed) {
+        (true, _) => service.flatten(),
+        (false, true) => Some(Service::constant(PLENTY, USUAL.0)),
+        (false, false) => load.map(usual_service),
+    };
     let mut scenario = Scenario {
         load: load.unwrap_or(1.0),
         arrivals: arrivals.unwrap_or(Arrivals::Random),
@@ -69,6 +81,9 @@ pub(super) fn read(config: &Config, name: &str, fields: &Fields<'_>) -> Option<P
         faults: parts.into_iter().chain(faults::all(fields)).collect(),
         ..Scenario::storm(OutageKind::Fail)
     };
+    if mixed {
+        scenario.set_kinds(kinds);
+    }
     fields.set("instances", &mut scenario.instances);
     fields.set("patience", &mut scenario.patience);
     fields.set("writes", &mut scenario.writes);
@@ -110,10 +125,16 @@ fn limits(fields: &Fields<'_>, scenario: &Scenario) {
         let is = scenario.instances;
         fields.wrong("instances", format_args!("is {is}: write at most {MOST_INSTANCES}"));
     }
-    if let Arrivals::Closed { users, .. } | Arrivals::Burst { users, .. } = scenario.arrivals
-        && users > MOST_USERS
-    {
-        fields.wrong("arrivals", format_args!("has {users} users: write at most {MOST_USERS}"));
+    let all =
+        std::iter::once(&scenario.arrivals).chain(scenario.kinds.iter().map(|kind| &kind.arrivals));
+    for arrivals in all {
+        if let Arrivals::Closed { users, .. }
+        | Arrivals::Burst { users, .. }
+        | Arrivals::Bursts { users, .. } = arrivals
+            && *users > MOST_USERS
+        {
+            fields.wrong("arrivals", format_args!("has {users} users: write at most {MOST_USERS}"));
+        }
     }
     if scenario.end() > LONGEST {
         fields.wrong(
@@ -144,27 +165,40 @@ fn load(
     service: Option<&Service>,
 ) -> Option<f64> {
     let written = fields.get::<Rate>("load").map(|Rate(load)| load);
-    match arrivals {
+    let mean = service.map_or(Duration::ZERO, Service::mean);
+    match arrivals.and_then(|arrivals| arriving(arrivals, mean)) {
         _ if fields.has("load") => written,
-        Some(Arrivals::Recorded(counts)) => {
-            let sum: f64 = counts.iter().map(|&count| f64::from(count)).sum();
-            Some((sum / counts.len().max(1) as f64).max(f64::MIN_POSITIVE))
-        }
-        Some(Arrivals::Burst { users, .. }) => Some(f64::from(*users)),
-        Some(Arrivals::Closed { users, think }) => {
-            let think = Draw::new(think).map_or(Duration::ZERO, |think| think.mean());
-            let round = think.saturating_add(service.map_or(Duration::ZERO, Service::mean));
-            Some(f64::from(*users) / round.as_secs_f64().max(1e-9))
-        }
-        _ => {
+        Some(load) => Some(load),
+        None => {
             fields.wrong("load", "is missing: write users' requests per second, such as \"300/s\"");
             None
         }
     }
 }
 
-/// `"random"`, `"even"`, `{ shape = … }`, `{ recorded = … }`, `{ users = …, at = … }` or `{ users = …, think = … }`.
-fn arrivals(fields: &Fields<'_>) -> Option<Arrivals> {
+/// How many arrive per second, where the pattern alone says so and each is inside for so long.
+pub(super) fn arriving(arrivals: &Arrivals, inside: Duration) -> Option<f64> {
+    match arrivals {
+        Arrivals::Recorded(counts) => {
+            let sum: f64 = counts.iter().map(|&count| f64::from(count)).sum();
+            Some((sum / counts.len().max(1) as f64).max(f64::MIN_POSITIVE))
+        }
+        Arrivals::Burst { users, .. } => Some(f64::from(*users)),
+        Arrivals::Bursts { users, every, .. } => {
+            Some(f64::from(*users) / every.as_secs_f64().max(1e-9))
+        }
+        Arrivals::Closed { users, think } => {
+            let think = Draw::new(think).map_or(Duration::ZERO, |think| think.mean());
+            let round = think.saturating_add(inside);
+            Some(f64::from(*users) / round.as_secs_f64().max(1e-9))
+        }
+        Arrivals::Random | Arrivals::Even | Arrivals::Shaped(_) => None,
+    }
+}
+
+/// `"random"`, `"even"`, `{ shape = … }`, `{ recorded = … }`, `{ users = …, at = … }`, `{ users = …, every = … }` or
+/// `{ users = …, think = … }`.
+pub(super) fn arrivals(fields: &Fields<'_>) -> Option<Arrivals> {
     if !fields.is_table("arrivals") {
         let even = fields.word("arrivals", &[("random", false), ("even", true)]);
         return Some(if even == Some(true) { Arrivals::Even } else { Arrivals::Random });
@@ -184,9 +218,14 @@ fn arrivals(fields: &Fields<'_>) -> Option<Arrivals> {
     if inside.has("at") {
         return Some(Arrivals::Burst { users: users?, at: inside.get("at")? });
     }
+    if inside.has("every") {
+        let (every, mut within) = (inside.get("every"), Duration::ZERO);
+        inside.set("within", &mut within);
+        return Some(Arrivals::Bursts { users: users?, within, every: every? });
+    }
     let think = spread(&inside, "think");
     if !inside.has("think") {
-        inside.wrong("think", "is missing: write how long a user thinks, such as \"1s\"; or write at, if they come once and together");
+        inside.wrong("think", "is missing: write how long a user thinks, such as \"1s\"; or write at, if they come once and together, or every, if again and again");
     }
     Some(Arrivals::Closed { users: users?, think: think? })
 }

@@ -10,11 +10,11 @@ use quell_sim::{
 
 use super::time::{curve, needed, spread};
 
-/// Reads the settings of a service; `None` if what it needs is not there.
-pub(super) fn read(fields: &Fields<'_>) -> Option<Service> {
+/// Reads the settings of a service; `None` if what it needs is not there. Where there are `kinds`, they say how long it takes.
+pub(super) fn read(fields: &Fields<'_>, kinds: bool) -> Option<Service> {
     let workers = needed::<u32>(fields, "workers");
     let mut service = Service::new(workers.unwrap_or(1), Duration::from_millis(1));
-    let time = time(fields);
+    let time = if kinds { untimed(fields) } else { time(fields) };
     if let Some(queue) = fields.table("queue") {
         service.queue = self::queue(&queue);
     }
@@ -32,6 +32,16 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<Service> {
     fields.set("hint", &mut service.hint);
     workers?;
     Some(Service { time: time?, ..service })
+}
+
+/// The kinds of requests say how long each takes, so the service does not.
+fn untimed(fields: &Fields<'_>) -> Option<Dist> {
+    if fields.has("time") {
+        fields.wrong("time", "is what each kind of request says here: write it there, or no kinds");
+        let _ = spread(fields, "time");
+        return None;
+    }
+    Some(Dist::Constant(Duration::from_millis(1)))
 }
 
 fn time(fields: &Fields<'_>) -> Option<Dist> {

@@ -56,6 +56,13 @@ shipped![
     "fatal",
     "topic",
     "hops",
+    "mixed-health",
+    "long-polls",
+    "hang-ups",
+    "bursts",
+    "uploads",
+    "failing-path",
+    "hostile-caller",
 ];
 
 /// The storm.

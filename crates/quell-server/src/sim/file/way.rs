@@ -84,6 +84,11 @@ pub(super) fn read(
     let own: Vec<_> = own.collect();
     let usual: Vec<_> = match own.len() {
         0 if scenario.topic.is_some() => vec![KNOWN.len() - 1],
+        // Kinds say for themselves who tries again.
+        0 if !scenario.kinds.is_empty() => {
+            let usual = [Known::Naive, Known::Front];
+            (0..KNOWN.len()).filter(|&i| usual.contains(&KNOWN[i].0)).collect()
+        }
         0 => (0..KNOWN.len()).filter(|&i| KNOWN[i].3).collect(),
         own => (KNOWN.len()..KNOWN.len() + own).collect(),
     };

@@ -44,6 +44,9 @@ figures! {
     "refused_before": |run| run.summary.refused_before;
     "refused_during": |run| run.summary.phases[1].refused;
     "refused_after": |run| run.summary.phases[2].refused;
+    "refused": |run| run.refused();
+    "answered_good": |run| run.answered_good();
+    "left_queued": |run| run.observed.refusals.left() as f64;
     "useful": |run| run.summary.retries_useful.unwrap_or(0.0);
     "sends": |run| total(run, Count::Sent);
     "retries": |run| total(run, Count::Sent) - total(run, Count::Demand);

@@ -14,8 +14,9 @@
 //! - Answers come. Once the limit is passed, one has to be back within the time that answers take (or a fifth of a second), and
 //!   so on from each answer. A service that stands still is sent what comes in that time, and no more.
 
-use super::{LEAST, UNKNOWN};
-use crate::Time;
+use quell_core::Time;
+
+use super::{LEAST, Plus, UNKNOWN};
 
 /// For how long a bad sign counts, in nanoseconds.
 const CLOSED: u64 = 60_000_000_000;
