@@ -108,6 +108,8 @@ struct Endpoint {
     probed_at: Time,
     /// Failures in a row.
     failures: u32,
+    /// The share of its outcomes that were failures of late.
+    failing: f32,
     /// How often it was ejected lately.
     ejections: u32,
     ejected_until: Time,
@@ -447,6 +449,7 @@ impl Endpoint {
             answered_at: now,
             probed_at: now,
             failures: 0,
+            failing: 0.0,
             ejections: 0,
             ejected_until: Time::ZERO,
             slow: 1.0,

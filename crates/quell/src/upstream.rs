@@ -280,7 +280,8 @@ impl<T: Terms> Guard<T> {
     #[cold]
     pub fn given(&mut self, slot: u8) {
         let Self { terms, call, .. } = self;
-        terms.upstream().turn(|at, state| call.given(at, slot, &mut state.core));
+        let policy = terms.policy();
+        terms.upstream().turn(|at, state| call.given(at, slot, policy, &mut state.core));
     }
 
     /// How the call behaves, and when it is over whatever happens.
@@ -288,8 +289,8 @@ impl<T: Terms> Guard<T> {
         self.terms.policy()
     }
 
-    pub(crate) fn deadline(&self) -> Time {
-        self.call.deadline()
+    pub(crate) fn called(&self) -> &Call {
+        &self.call
     }
 
     /// After [`Step::Enqueue`]: waits for a slot or a refusal, and answers what to do next.

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::Call;
 use crate::{
-    AttemptId, Priority, Reason, Time, Upstream,
+    AttemptId, Policy, Priority, Reason, Time, Upstream,
     budget::purse::Child,
     credit::{Credit, Retries, Sends},
     pools::Pool,
@@ -71,12 +71,22 @@ impl Call {
         self.uploads = uploads;
     }
 
-    /// The upstream has been handed all of the request of the attempt in this slot: its work, and its time, begin now.
+    /// The upstream has been handed all of the request of the attempt in this slot: its work, and its time, begin now. So
+    /// does the policy's own timeout, unless the caller said when it will leave: a long upload is not a slow service.
     /// Needed once for an attempt of a call that [uploads](Call::set_uploads); harmless for others.
-    pub fn given(&mut self, now: Time, slot: u8, upstream: &mut Upstream) {
+    pub fn given(&mut self, now: Time, slot: u8, policy: &Policy, upstream: &mut Upstream) {
         if let Some(open) = &mut self.open[usize::from(slot)] {
             upstream.given(now, &mut open.permit);
+            let is_first = self.uploads && !core::mem::replace(&mut self.given, true);
+            if is_first && !self.told {
+                self.deadline = now.plus(policy.timeout);
+            }
         }
+    }
+
+    /// When an upload has to be over that flows: when the caller leaves, if it said so.
+    pub fn uploads_until(&self) -> Time {
+        if self.told { self.deadline } else { Time::MAX }
     }
 
     /// Whether the request may safely reach the upstream twice.

@@ -91,6 +91,8 @@ pub struct Call {
     caller: u64,
     credential: u64,
     uploads: bool,
+    /// Whether all of what it uploads was once given to the upstream.
+    given: bool,
     child: Child,
     repeatable: bool,
     replayable: bool,
@@ -143,6 +145,7 @@ impl Call {
             caller: 0,
             credential: 0,
             uploads: false,
+            given: false,
             child: Child::NONE,
             repeatable: false,
             replayable: true,

@@ -3,6 +3,12 @@
 use super::{Endpoint, Endpoints};
 use crate::{Rng, Time};
 
+/// How much of the share of failures each outcome makes up.
+const FORGETS: f32 = 0.2;
+/// An endpoint with a larger share of failures fails, and one with a smaller share does well.
+const FAILING: f32 = 0.5;
+const WELL: f32 = 0.2;
+
 /// The endpoints that a call has tried, so that its retry goes elsewhere. Exact for up to 64 endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tried(u64);
@@ -84,7 +90,11 @@ impl Endpoints {
 
     #[inline(never)]
     fn judge_of_many(&mut self, index: usize, good: Option<bool>, now: Time) -> bool {
-        let (Some(ejection), Some(good)) = (self.ejection, good) else { return false };
+        let Some(good) = good else { return false };
+        if let Some(endpoint) = self.all.get_mut(index) {
+            endpoint.failing += (f32::from(u8::from(!good)) - endpoint.failing) * FORGETS;
+        }
+        let Some(ejection) = self.ejection else { return false };
         let others = |(i, e): (usize, &Endpoint)| i != index && e.ejected_until <= now;
         let (here, _gone) = self.all.split_at_mut(self.count);
         let another_is_left = here.iter().enumerate().any(others);
@@ -111,6 +121,16 @@ impl Endpoints {
             self.end_ghosts(index, gone);
         }
         true
+    }
+
+    /// Whether this one fails and another does well: then its failures say nothing of the upstream as a whole.
+    #[cold]
+    pub(crate) fn fails_alone(&self, endpoint: u16) -> bool {
+        let (index, here) = (usize::from(endpoint), &self.all[..self.count]);
+        let does_well = |(i, other): (usize, &Endpoint)| i != index && other.failing < WELL;
+        self.count > 1
+            && self.all[index].failing > FAILING
+            && here.iter().enumerate().any(does_well)
     }
 
     /// How many are left alone now; in report mode, how many would be.

@@ -6,6 +6,8 @@
 //! **How.** Failures count against the whole only while most kinds of calls fail. Otherwise a failing kind gets a breaker of its own,
 //! with the numbers of everybody's, and loses it once it does well again. A kind that hangs while others are answered is
 //! [held apart](crate::in_flight): to as many as it had in health, and a lone call every two seconds.
+//! An endpoint that fails while another does well is its own trouble in the same way: it is left out, and neither the breaker of
+//! the whole nor that of a kind hears of it.
 
 use super::{Ask, Permit, Upstream};
 use crate::{

@@ -8,7 +8,7 @@ use super::{
     tests::{PER_TRY, at, end, queued, refused, server_fault},
     *,
 };
-use crate::{Failure, in_flight::Evidence, in_flight::Limit};
+use crate::{Failure, endpoints::Ejection, in_flight::Evidence, in_flight::Limit};
 
 const QUICK: u64 = 1;
 const SLOW: u64 = 2;
@@ -268,6 +268,52 @@ fn a_class_that_fails_alone_opens_its_own_breaker_and_nobody_elses() {
     let classes = shop.upstream.classes(at(20_000));
     let of = |key| classes.iter().find(|class| class.key == key).unwrap().breaker;
     assert!(of(SLOW) != State::Closed && of(QUICK) == State::Closed);
+}
+
+/// Sixty calls come at once. One endpoint of three fails at once, before the others could answer anything.
+#[test]
+fn an_endpoint_that_fails_alone_opens_no_breaker_however_quickly_it_fails() {
+    let spec = UpstreamSpec {
+        endpoints: 3,
+        ejection: Some(Ejection::default()),
+        ..UpstreamSpec::gateway()
+    };
+    let mut upstream = Upstream::new(spec, PER_TRY, 1, Time::ZERO).unwrap();
+    let come = |_| match upstream.admit(at(0), &ask(at(0), QUICK)) {
+        Admission::Go(permit) => permit,
+        other => panic!("{other:?}"),
+    };
+    let (bad, good): (Vec<_>, Vec<_>) =
+        (0..60).map(come).partition(|permit| permit.endpoint() == 0);
+    assert!(bad.len() >= 15 && good.len() >= 15, "{} and {}", bad.len(), good.len());
+    for permit in bad {
+        end(&mut upstream, at(1), permit, server_fault());
+    }
+    for permit in good {
+        end(&mut upstream, at(5), permit, Outcome::Success);
+    }
+    for _ in 0..10 {
+        let Admission::Go(permit) = upstream.admit(at(6), &ask(at(6), QUICK)) else {
+            panic!("refused for one endpoint of three: {:?}", upstream.snapshot(at(6)));
+        };
+        assert_ne!(permit.endpoint(), 0, "it is left out");
+        end(&mut upstream, at(10), permit, Outcome::Success);
+    }
+    assert_eq!(upstream.snapshot(at(10)).trouble, None);
+}
+
+/// Where all of them fail it is the whole that fails.
+#[test]
+fn endpoints_that_all_fail_open_the_breaker() {
+    let spec = UpstreamSpec { endpoints: 3, ..UpstreamSpec::gateway() };
+    let mut upstream = Upstream::new(spec, PER_TRY, 1, Time::ZERO).unwrap();
+    let mut sent = 0;
+    while let Admission::Go(permit) = upstream.admit(at(0), &ask(at(0), QUICK)) {
+        end(&mut upstream, at(0), permit, server_fault());
+        sent += 1;
+        assert!(sent < 40, "nothing stops it");
+    }
+    assert_eq!(refused(&mut upstream, at(1), &ask(at(1), QUICK)), Reason::BreakerOpen);
 }
 
 /// P18, second half: what one credential is asked to wait for, others need not.

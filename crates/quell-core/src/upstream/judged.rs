@@ -45,11 +45,12 @@ impl Upstream {
         }
         let good = self.breaker.spec().record.verdict(outcome);
         let blamed = good.filter(|good| *good || self.blames_endpoint(now, permit));
-        let good = self.judge_class(now, permit, good);
         if self.endpoints.judge(permit.endpoint, blamed, now) {
             self.would_refuse.ejection += u64::from(self.modes.ejection.is_report());
             self.events.push(Event::Ejected { endpoint: permit.endpoint });
         }
+        let good = good.filter(|good| *good || !self.endpoints.fails_alone(permit.endpoint));
+        let good = self.judge_class(now, permit, good);
         if self.curbs.is_some() {
             return self.judge_curbed(now, permit, outcome, good);
         }

@@ -14,13 +14,11 @@ use tokio::time::{Instant, Sleep};
 
 use super::access::Line;
 use super::lane::{Streaming, Taken};
-use super::watch::{BEHIND, Busy, PACE, Watch};
+use super::watch::{Busy, PACE, Watch};
 use super::wire::{self, Upload};
 
 /// The longest that a reply's body on an HTTP/2 stream may stand still.
 const STILL: Duration = Duration::from_secs(300);
-/// How far a caller's body may fall behind its pace.
-const GRACE: Duration = Duration::from_secs(BEHIND as u64);
 
 /// Why a body ended early.
 #[derive(Debug, Error)]
@@ -48,8 +46,9 @@ pub(super) struct Timer {
     running: Option<(Instant, Pin<Box<Sleep>>)>,
     /// How long the body may stand still from now on.
     left: Duration,
-    /// Whether what comes gives it only as much time as that much may take.
-    is_paced: bool,
+    /// How far it may fall behind its pace, if it has to keep one: then what comes gives it only as much time as that much
+    /// may take.
+    grace: Option<Duration>,
 }
 
 impl Timer {
@@ -60,9 +59,9 @@ impl Timer {
                 .get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(self.left))));
             return running.1.as_mut().poll(cx);
         };
-        if let Some((since, _)) = self.running.take().filter(|_| self.is_paced) {
+        if let (Some((since, _)), Some(grace)) = (self.running.take(), self.grace) {
             let earned = Duration::from_secs_f64(bytes as f64 / f64::from(PACE));
-            self.left = (self.left.saturating_sub(since.elapsed()) + earned).min(GRACE);
+            self.left = (self.left.saturating_sub(since.elapsed()) + earned).min(grace);
         }
         Poll::Pending
     }
@@ -71,17 +70,18 @@ impl Timer {
 impl Minder {
     /// Of a reply's body.
     pub(super) fn of(busy: &Busy, is_stream: bool) -> Self {
-        let timer = Timer { running: None, left: STILL, is_paced: false };
+        let timer = Timer { running: None, left: STILL, grace: None };
         if is_stream { Self::Stream(Box::new(timer)) } else { Self::Reply(Rc::clone(busy.watch())) }
     }
 
     /// Of a caller's body, which has to come at a pace.
     pub(super) fn of_upload(busy: &Busy, is_stream: bool) -> Self {
-        let timer = Timer { running: None, left: GRACE, is_paced: true };
+        let watch = busy.watch();
         if is_stream {
-            Self::Stream(Box::new(timer))
+            let pause = watch.pause();
+            Self::Stream(Box::new(Timer { running: None, left: pause, grace: Some(pause) }))
         } else {
-            Self::Upload(Rc::clone(busy.watch()))
+            Self::Upload(Rc::clone(watch))
         }
     }
 
@@ -365,9 +365,11 @@ impl HttpBody for Body {
 mod tests {
     use super::*;
 
+    const GRACE: Duration = Duration::from_secs(5);
+
     /// Comes with so many bytes whenever a while has passed, and tells how long that is borne.
     async fn borne(bytes: usize, every: Duration) -> Option<Duration> {
-        let mut timer = Timer { running: None, left: GRACE, is_paced: true };
+        let mut timer = Timer { running: None, left: GRACE, grace: Some(GRACE) };
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(60) {
             let waited = std::future::poll_fn(|cx| timer.poll(Poll::Pending, cx));

@@ -173,7 +173,8 @@ struct Entered<'a> {
 
 impl<'a> Entered<'a> {
     fn new(core: &'a Core) -> Self {
-        let (id, watch) = core.watches.enter();
+        let pause = core.driven().plan.file.gateway.caller_pause;
+        let (id, watch) = core.watches.enter(pause);
         Self { core, id, watch }
     }
 }

@@ -205,8 +205,10 @@ async fn through(
 
     let mut guard = upstream.begin(&route.policy);
     let call = guard.call();
-    call.set_since(since);
     let by = told.map(|told| since + told);
+    // The time in which a body was read whole was its caller's.
+    let since = if held.is_some() { upstream.clock().now() } else { since };
+    call.set_since(since);
     if let Some(by) = by {
         call.set_deadline(by);
     }

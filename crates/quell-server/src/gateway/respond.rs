@@ -38,7 +38,7 @@ pub(super) fn reply(
     let Done { end, outcome, reason, attempts, retry_at, credit, .. } = done;
     if let Some(reason) = reason {
         match end {
-            End::Refused { earlier: None } => counted.counters.refuse(reason),
+            End::Refused { earlier: None } if attempts == 0 => counted.counters.refuse(reason),
             _ => counted.counters.deny(reason),
         }
     }

@@ -8,7 +8,8 @@
 //! they are told to finish when the process drains.
 //!
 //! A body that trickles is as bad as one that stands still. While somebody waits for a caller's body it has to come at
-//! 1 KiB/s or faster; it may fall five seconds behind that, and does not when nobody wants it.
+//! 1 KiB/s or faster. It may fall a pause behind that, a minute unless the file says otherwise: other proxies allow as much, and
+//! so callers count on it. It does not fall behind when nobody wants it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -23,19 +24,13 @@ pub(super) const TICK: Duration = Duration::from_millis(500);
 
 const HEAD: u32 = ticks(10);
 const KEEP_ALIVE: u32 = ticks(60);
-/// A caller's body, and a reply's, which may have nothing to say for long.
-const UPLOAD_IDLE: u32 = ticks(30);
+/// A reply may have nothing to say for long.
 const REPLY_IDLE: u32 = ticks(300);
-const WRITE_STALL: u32 = ticks(15);
 const LINGER: u32 = ticks(1);
 
-/// Bytes of a caller's body that are to come in a second while somebody waits for it, and how many seconds it may fall
-/// behind that.
+/// Bytes of a caller's body that are to come in a second while somebody waits for it, and in a tick.
 pub(super) const PACE: u32 = 1024;
-pub(super) const BEHIND: u32 = 5;
-/// The same in ticks, and in bytes.
 const PER_TICK: i32 = PACE as i32 / 2;
-const GRACE: i32 = (BEHIND * PACE) as i32;
 
 /// Ticks in so many seconds, and one more: the first is never a whole one.
 pub(super) const fn ticks(seconds: u32) -> u32 {
@@ -60,6 +55,8 @@ pub(super) enum Told {
 #[derive(Debug)]
 pub(super) struct Watch {
     clock: Rc<Cell<u32>>,
+    /// How many seconds the caller may pause.
+    pause: u32,
     /// How many requests are under way.
     busy: Cell<u32>,
     /// Whether the bytes are no longer HTTP/1.
@@ -83,12 +80,22 @@ impl Watch {
     pub(super) fn came(&self, bytes: usize, phase: Phase) {
         since(&self.head_since, phase == Phase::Head, &self.clock);
         if phase != Phase::Body || !self.in_body.get() {
-            self.ahead.set(GRACE);
+            self.ahead.set(self.grace());
         } else {
-            let bytes = i32::try_from(bytes).unwrap_or(GRACE);
-            self.ahead.set(self.ahead.get().saturating_add(bytes).min(GRACE));
+            let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+            self.ahead.set(self.ahead.get().saturating_add(bytes).min(self.grace()));
         }
         self.in_body.set(phase == Phase::Body);
+    }
+
+    /// How long the caller may pause.
+    pub(super) fn pause(&self) -> Duration {
+        Duration::from_secs(self.pause.into())
+    }
+
+    /// How many bytes the caller's body may be behind its pace.
+    fn grace(&self) -> i32 {
+        i32::try_from(self.pause * PACE).unwrap_or(i32::MAX)
     }
 
     /// Whether more of the caller's body is to come.
@@ -173,9 +180,10 @@ impl Watch {
     fn is_late(&self, now: u32) -> bool {
         let idle = self.busy.get() == 0;
         let late = |since: &Cell<u32>, limit| since.get() != 0 && now - since.get() >= limit;
-        late(&self.upload_since, UPLOAD_IDLE)
+        let pause = ticks(self.pause);
+        late(&self.upload_since, pause)
             || late(&self.reply_since, REPLY_IDLE)
-            || late(&self.write_since, WRITE_STALL)
+            || late(&self.write_since, pause)
             || late(&self.linger_since, LINGER)
             || self.is_behind()
             || (idle && late(&self.head_since, HEAD))
@@ -232,11 +240,13 @@ impl Default for Watches {
 }
 
 impl Watches {
-    /// A new connection; [`Watches::leave`] ends it.
-    pub(super) fn enter(&self) -> (u64, Rc<Watch>) {
+    /// A new connection, whose caller may pause for so long; [`Watches::leave`] ends it.
+    pub(super) fn enter(&self, pause: Duration) -> (u64, Rc<Watch>) {
         let id = self.next.replace(self.next.get() + 1);
+        let pause = u32::try_from(pause.as_secs()).unwrap_or(u32::MAX);
         let watch = Rc::new(Watch {
             clock: Rc::clone(&self.clock),
+            pause,
             busy: Cell::new(0),
             tunnel: Cell::new(false),
             linger_since: Cell::new(0),
@@ -247,7 +257,7 @@ impl Watches {
             write_since: Cell::new(0),
             in_body: Cell::new(false),
             wants_body: Cell::new(false),
-            ahead: Cell::new(GRACE),
+            ahead: Cell::new(0),
             told: Cell::new(Told::Nothing),
             waker: RefCell::new(None),
         });

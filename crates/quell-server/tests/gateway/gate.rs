@@ -222,7 +222,7 @@ async fn a_slow_upload_is_no_slow_service() {
     let upstream = Fake::start(|_, seen| answer(200, seen.body.clone())).await;
     let gateway = gateway_with(upstream.addr, |config| {
         config.policy().per_try_timeout = Some(ms(120));
-        config.policy().timeout = ms(900);
+        config.policy().timeout = ms(200); // less than the upload takes
     });
     let text = upload(&gateway, 8).await;
     assert!(text.starts_with("HTTP/1.1 200") && text.ends_with("xxxxxxxx"), "{text}");
@@ -273,9 +273,8 @@ async fn who_leaves_in_its_own_upload_teaches_no_impatience_and_leaves_no_ghost(
 #[tokio::test]
 async fn a_body_that_trickles_ends_its_connection() {
     let upstream = Fake::start(|_, _| answer(200, "ok")).await;
-    // Longer than it takes, so that it is the caller who is too slow and not the attempt.
     let gateway = gateway_with(upstream.addr, |config| {
-        config.policy().per_try_timeout = Some(ms(14_000));
+        config.file.gateway.caller_pause = ms(2_000);
     });
     let mut caller = TcpStream::connect(gateway.addr()).await.unwrap();
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n";

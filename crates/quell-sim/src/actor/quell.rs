@@ -209,8 +209,9 @@ impl Hosts {
     /// An attempt has been handed over whole; says to which service.
     pub(super) fn given(&mut self, call: Key, slot: u8, now: Time) -> u16 {
         let Some(running) = self.calls.get(call) else { return 0 };
-        let upstream = &mut self.all[running.host as usize].upstream;
-        running.call.given(now, slot, upstream);
+        let Host { link, upstream, .. } = &mut self.all[running.host as usize];
+        let policy = &self.links[usize::from(*link)].policy;
+        running.call.given(now, slot, policy, upstream);
         running.to
     }
 
@@ -421,7 +422,7 @@ impl World {
             Step::Send(send) => {
                 running.call.sent(send.slot);
                 if send.attempt > 1 {
-                    running.call.given(self.now, send.slot, upstream);
+                    running.call.given(self.now, send.slot, policy, upstream);
                 }
                 let (slot, attempt) = (send.slot, send.attempt as u16); // the lowest bits tell them apart
                 running.open[usize::from(slot)] = Some(attempt);

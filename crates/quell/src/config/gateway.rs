@@ -3,6 +3,7 @@
 use std::{
     fmt,
     net::{IpAddr, SocketAddr},
+    ops::RangeInclusive,
     path::PathBuf,
     str::FromStr,
     time::Duration,
@@ -21,6 +22,8 @@ use super::{
 
 /// Longest path of a socket that systems take.
 const LONGEST_SOCKET: usize = 107;
+/// How short and how long a caller's pause can be.
+const PAUSES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_600);
 /// Most bytes of an error's body that can be logged: no more are kept.
 const MOST_LOGGED: usize = 64 * 1024;
 
@@ -37,6 +40,8 @@ pub struct Gateway {
     pub role: Role,
     /// Whose word on deadlines, credit and origins counts.
     pub trusted_hops: Vec<IpNet>,
+    /// How long a caller may pause in the middle of a body that it sends, or of a reply that it takes.
+    pub caller_pause: Duration,
     /// How long a drain goes on taking callers, for balancers that have to notice first.
     pub drain_delay: Duration,
     /// The longest that a drain then waits for what is under way.
@@ -61,6 +66,7 @@ impl Default for Gateway {
             admin_token: None,
             role: Role::Auto,
             trusted_hops: Vec::new(),
+            caller_pause: Duration::from_secs(60),
             drain_delay: Duration::ZERO,
             drain: Duration::from_secs(30),
             tls: None,
@@ -95,6 +101,11 @@ impl Gateway {
             gateway.role = role;
         }
         gateway.trusted_hops = fields.list("trusted_hops").unwrap_or_default();
+        fields.set("caller_pause", &mut gateway.caller_pause);
+        if !PAUSES.contains(&gateway.caller_pause) {
+            let pause = humantime::format_duration(gateway.caller_pause);
+            fields.wrong("caller_pause", format_args!("is {pause}: write from \"1s\" to \"1h\""));
+        }
         fields.set("drain_delay", &mut gateway.drain_delay);
         fields.set("drain", &mut gateway.drain);
         gateway.tls = fields.table("tls").and_then(|inside| ServerTls::read(&inside));

@@ -28,8 +28,8 @@ fn the_gateways_own_settings_mean_what_they_say() {
     assert_eq!(gateway.access_log, AccessLog::File("/var/log/quell.log".into()));
     assert_eq!((gateway.log_error_body, gateway.watch), (512, None));
     assert_eq!(
-        (gateway.drain_delay, gateway.drain),
-        (Duration::from_secs(5), Duration::from_secs(10))
+        [gateway.caller_pause, gateway.drain_delay, gateway.drain],
+        [20, 5, 10].map(Duration::from_secs)
     );
     assert_eq!(gateway.otlp.as_deref(), Some("http://127.0.0.1:4318"));
     assert_eq!(config.idle, [], "the gateway acts on all of it");

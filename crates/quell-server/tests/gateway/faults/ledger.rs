@@ -228,7 +228,10 @@ impl Ledger<'_> {
         let counted = self.scrape.count("quell_refusals_total", &[]);
         let told: usize = refused.values().sum();
         problems.unless((told.saturating_sub(unsent)..=told + untold).contains(&counted), || {
-            format!("refusals: {counted} counted, and {told} it was")
+            let by_reason = self.scrape.lines("quell_refusals_total");
+            format!(
+                "refusals: {counted} counted, and {told} it was, {untold} untold: {refused:?}\n{by_reason}"
+            )
         });
     }
 

@@ -40,6 +40,13 @@ impl Scrape {
         self.values.iter().filter(|(full, _)| told(full)).map(|(_, value)| value).sum()
     }
 
+    /// What there is of this name and is not nought, to be shown.
+    pub(crate) fn lines(&self, name: &str) -> String {
+        let is_shown = |(full, value): &&(String, f64)| full.starts_with(name) && *value != 0.0;
+        let lines = self.values.iter().filter(is_shown);
+        lines.map(|(full, value)| format!("{full} {value}\n")).collect()
+    }
+
     /// The same, of what is counted.
     pub(crate) fn count(&self, name: &str, labels: &[(&str, &str)]) -> usize {
         self.sum(name, labels) as usize

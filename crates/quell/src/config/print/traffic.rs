@@ -20,6 +20,7 @@ pub(super) fn gateway(gateway: &Gateway) -> Settings {
         .maybe_word("admin_token", gateway.admin_token.as_ref())
         .word("role", word(&ROLES, gateway.role))
         .with("trusted_hops", texts(&gateway.trusted_hops))
+        .time("caller_pause", gateway.caller_pause)
         .time("drain_delay", gateway.drain_delay)
         .time("drain", gateway.drain)
         .maybe("tls", gateway.tls.as_ref().map(server_tls))

@@ -52,16 +52,17 @@ impl<T: Terms, S: Sender> Driving<'_, T, S> {
     }
 
     /// What an attempt comes to whose time seems to be over. Its own time begins when its request is out: as long as that
-    /// flows only the call's deadline counts, and a caller who has not given all of it by then, or stops, has left. `Err`
-    /// is when to look again.
+    /// flows only what the caller said of its own time counts, and a caller who has not given all of it by then, or stops,
+    /// has left. `Err` is when to look again.
     fn late(&self, slot: u8) -> Result<Outcome, Time> {
         let now = self.guard.upstream().clock().now();
-        let (since, late) = match self.given(slot) {
-            Given::All(at) => (at, Outcome::Failed(Failure::of(Fault::Timeout))),
-            Given::Flowing => (now, Outcome::Abandoned),
+        let call = self.guard.called();
+        let (since, by, late) = match self.given(slot) {
+            Given::All(at) => (at, call.deadline(), Outcome::Failed(Failure::of(Fault::Timeout))),
+            Given::Flowing => (now, call.uploads_until(), Outcome::Abandoned),
             Given::Stalled => return Ok(Outcome::Abandoned),
         };
-        let until = (since + self.guard.policy().per_try()).min(self.guard.deadline());
+        let until = (since + self.guard.policy().per_try()).min(by);
         if until > now { Err(until) } else { Ok(late) }
     }
 
