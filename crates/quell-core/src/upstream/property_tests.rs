@@ -171,6 +171,7 @@ impl Host {
             self.act(Act::Admit { retry: false, told: None, key: None, pool: 7 });
             while !self.permits.is_empty() {
                 self.act(Act::Succeed(0));
+                assert!(self.is_whole()); // whoever was granted the slot is out from now on
             }
         }
         self.upstream.snapshot(at(self.clock))
