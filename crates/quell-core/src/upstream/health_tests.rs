@@ -316,6 +316,32 @@ fn endpoints_that_all_fail_open_the_breaker() {
     assert_eq!(refused(&mut upstream, at(1), &ask(at(1), QUICK)), Reason::BreakerOpen);
 }
 
+/// One that is fifty times slower than two others gets hardly any calls once that is known.
+#[test]
+fn an_endpoint_that_is_fifty_times_slower_is_left_to_the_few() {
+    for seed in 1..=20 {
+        let spec = UpstreamSpec { endpoints: 3, ..UpstreamSpec::gateway() };
+        let mut upstream = Upstream::new(spec, PER_TRY, seed, Time::ZERO).unwrap();
+        let mut under_way: Vec<(u64, Permit)> = Vec::new();
+        let mut sent_to_it = 0;
+        for ms in 0..4_000 {
+            while let Some(due) = under_way.iter().position(|(ends, _)| *ends <= ms) {
+                let (_, permit) = under_way.swap_remove(due);
+                end(&mut upstream, at(ms), permit, Outcome::Success);
+            }
+            if ms % 7 == 0 {
+                let Admission::Go(permit) = upstream.admit(at(ms), &ask(at(ms), QUICK)) else {
+                    panic!("refused at {ms} ms, seed {seed}")
+                };
+                let slow = permit.endpoint == 2;
+                sent_to_it += u32::from(slow && ms >= 1_000);
+                under_way.push((ms + if slow { 200 } else { 4 }, permit));
+            }
+        }
+        assert!(sent_to_it <= 4, "{sent_to_it} of 428 calls, seed {seed}");
+    }
+}
+
 /// P18, second half: what one credential is asked to wait for, others need not.
 #[test]
 fn a_hint_to_one_credential_holds_back_that_one_alone() {
