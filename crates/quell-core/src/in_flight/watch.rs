@@ -16,7 +16,8 @@
 //!
 //! Then it is *tight*: a tenth above the most that was used in health, and the [finder](super::finder) goes on from there. It is
 //! loose again once it has neither bound nor been high for two seconds or twenty service times; where an experiment showed that the
-//! crowd was ours, not before a minute, and each time twice as long; where one showed that it was not, at once.
+//! crowd was ours, not before a minute, and each time twice as long; where one showed that it was not, at once. A silence that nobody
+//! left for, and after which everything is answered, was a pause: it is loose again at once, too.
 //!
 //! After a pause in which nothing was answered, what is under way says nothing about crowding for as long as the pause was, as long
 //! as no more goes out than comes back. If what comes back takes longer now, the service has become another one, and what
@@ -147,8 +148,9 @@ pub(super) struct Watch {
     replied_at: Time,
     served: bool,
     served_at: Time,
-    /// Callers who left late since then.
+    /// Callers who left late since then, and since there was last no trouble.
     gone: u32,
+    impatient: u32,
     /// There was a pause since the last look: it explains what is under way.
     paused: bool,
     pause: Pause,
@@ -182,6 +184,7 @@ impl Default for Watch {
             served: false,
             served_at: Time::ZERO,
             gone: 0,
+            impatient: 0,
             paused: false,
             pause: Pause::default(),
             suspect: false,
@@ -252,6 +255,7 @@ impl Watch {
         self.window.ends += 1;
         self.window.left += 1;
         self.gone += 1;
+        self.impatient += 1;
         !self.served && self.gone >= 4
     }
 
@@ -296,12 +300,16 @@ impl Watch {
             self.window = Window { since: now, ..Window::default() };
         }
         if loose {
+            self.impatient = self.gone;
             self.settle(&sum);
             if evidence.is_some() {
                 (self.evidence, self.calm_since, self.crowded) = (evidence, now, 0);
                 return Turn::Tighten;
             }
             return Turn::None;
+        }
+        if self.was_pause(now, &sum, &sight) {
+            return Turn::Loosen;
         }
         let quiet =
             now.nanos_since(self.served_at) as f64 > SILENCE.max(10.0 * SECOND / sight.rate);
@@ -400,6 +408,19 @@ impl Watch {
             self.crowded = 0;
         }
         (self.crowded >= LOOKS).then_some(Evidence::Crowding)
+    }
+
+    /// Whether the trouble was a pause: nobody left for it, and all that stood still has been answered, so that no more is under
+    /// way than what was sent explains.
+    fn was_pause(&self, now: Time, sum: &Sum, sight: &Sight) -> bool {
+        self.evidence == Some(Evidence::Silence)
+            && self.impatient == 0
+            && sum.overdue == 0
+            && sight.ghosts == 0
+            && !sight.load.queued
+            && !is_more(sight.load.under_way, sum.expected)
+            && self.served_at == self.replied_at
+            && self.flows(now, sight.rate)
     }
 
     /// Whether something came back just now.

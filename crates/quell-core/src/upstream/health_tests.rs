@@ -229,6 +229,27 @@ fn a_burst_after_a_quiet_second_is_no_silence() {
     assert_eq!(shop.refused, 0);
 }
 
+/// P14: it stands still for 0.6 s of every 8 s. Callers wait, and then all are answered.
+#[test]
+fn a_pause_after_which_everything_is_answered_leaves_the_limit_loose() {
+    let mut shop = adaptive();
+    for ms in 0..40_000 {
+        shop.until(ms);
+        let (round, within) = (ms / 8_000 * 8_000, ms % 8_000);
+        if ms % 5 == 0 {
+            let stands_still = (7_380..8_000).contains(&within);
+            let takes = if stands_still { round + 8_000 - ms } else { 20 };
+            shop.come(ms, QUICK, takes.max(20), None);
+        }
+        if (200..7_400).contains(&within) {
+            assert_eq!(shop.upstream.snapshot(at(ms)).trouble, None, "at {ms} ms");
+        }
+    }
+    assert_eq!(shop.refused, 0);
+    let waited = shop.queued; // who came after the first half second of a pause
+    assert!(waited <= 5 * 20, "{waited} waited");
+}
+
 /// Everything takes five times as long from one moment on, and the service has room for that.
 #[test]
 fn a_service_that_becomes_slower_and_keeps_pace_is_no_trouble() {
