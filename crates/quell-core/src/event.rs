@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-use crate::Time;
+use crate::{Time, in_flight::Evidence};
 
 /// Notes kept for a host that does not look; beyond it the oldest are dropped and counted.
 const MOST: usize = 64;
@@ -41,6 +41,25 @@ pub enum Event {
         /// Whose; `None` is the one that all share who came too late for their own.
         key: Option<u64>,
     },
+    /// The breaker of a class opened, which fails while others do well.
+    ClassOpened {
+        /// Whose.
+        class: u64,
+        /// When it will probe.
+        until: Time,
+    },
+    /// The breaker of a class closed again.
+    ClassClosed {
+        /// Whose.
+        class: u64,
+    },
+    /// Something speaks for trouble, and the adaptive in-flight limit is tight from now on.
+    Trouble {
+        /// What.
+        evidence: Evidence,
+    },
+    /// Health is confirmed, and the adaptive in-flight limit is loose again.
+    Calm,
     /// A retry was refused because the budget was empty; said once until it recovers.
     BudgetExhausted,
     /// The budget can pay again.

@@ -195,7 +195,7 @@ impl InFlight {
 
     /// What spoke for trouble, while it does.
     pub fn evidence(&self) -> Option<Evidence> {
-        self.watch.evidence
+        self.watch.evidence.filter(|_| self.is_adaptive())
     }
 
     /// Whether it finds itself.

@@ -75,7 +75,11 @@ enum Host {
     Rewrite,
 }
 
+/// What a shell shows for a command that a closed pipe ended.
+const CLOSED_PIPE: i32 = 128 + 13;
+
 fn main() -> ExitCode {
+    end_with_the_pipe();
     let ended = match Cli::parse().command {
         Command::Gateway(args) => serve(args).map(|()| ExitCode::SUCCESS),
         Command::Check(args) => check::main(&args),
@@ -91,6 +95,18 @@ fn main() -> ExitCode {
         eprintln!("error: {error:#}");
         ExitCode::from(2)
     })
+}
+
+/// A reader of standard output who has seen enough (`quell sim arena | head`) ends the command, without a word, as it ends others.
+fn end_with_the_pipe() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = panic.payload().downcast_ref::<String>();
+        if text.is_some_and(|text| text.starts_with("failed printing to stdout: Broken pipe")) {
+            std::process::exit(CLOSED_PIPE);
+        }
+        usual(panic);
+    }));
 }
 
 /// The gateway that a file describes.

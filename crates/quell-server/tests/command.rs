@@ -27,6 +27,17 @@ fn the_same_seed_prints_the_same_bytes() {
     assert_eq!(report["runs"].as_array().unwrap().len(), 10);
 }
 
+/// `quell sim arena --list | head -1`.
+#[test]
+fn a_reader_who_has_seen_enough_ends_the_command_without_a_word() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quell"));
+    command.args(["sim", "arena", "--list"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), text(&ended.stderr)), (Some(141), String::new()));
+}
+
 #[test]
 fn many_seeds_print_the_same_bytes_on_any_number_of_threads() {
     let run = |threads| {

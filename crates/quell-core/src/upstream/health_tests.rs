@@ -2,7 +2,7 @@
 
 use std::collections::BinaryHeap;
 
-use core::cmp::Reverse;
+use core::{cmp::Reverse, iter::from_fn};
 
 use super::{
     tests::{PER_TRY, at, end, queued, refused, server_fault},
@@ -248,6 +248,10 @@ fn a_pause_after_which_everything_is_answered_leaves_the_limit_loose() {
     assert_eq!(shop.refused, 0);
     let waited = shop.queued; // who came after the first half second of a pause
     assert!(waited <= 5 * 20, "{waited} waited");
+    let told = |event: &Event| matches!(event, Event::Trouble { .. } | Event::Calm);
+    let told: Vec<_> = from_fn(|| shop.upstream.next_event()).filter(told).collect();
+    assert_eq!(told[..2], [Event::Trouble { evidence: Evidence::Silence }, Event::Calm]);
+    assert_eq!(told.len(), 9, "five pauses, of which the last is not over yet: {told:?}");
 }
 
 /// Everything takes five times as long from one moment on, and the service has room for that.
@@ -289,6 +293,11 @@ fn a_class_that_fails_alone_opens_its_own_breaker_and_nobody_elses() {
     let classes = shop.upstream.classes(at(20_000));
     let of = |key| classes.iter().find(|class| class.key == key).unwrap().breaker;
     assert!(of(SLOW) != State::Closed && of(QUICK) == State::Closed);
+    let told: Vec<_> = from_fn(|| shop.upstream.next_event()).collect();
+    let opened = |event: &Event| matches!(event, Event::ClassOpened { class: SLOW, .. });
+    let others =
+        |event: &Event| matches!(event, Event::BreakerOpened { .. } | Event::KeyOpened { .. });
+    assert!(told.iter().any(opened) && !told.iter().any(others), "{told:?}");
 }
 
 /// Sixty calls come at once. One endpoint of three fails at once, before the others could answer anything.

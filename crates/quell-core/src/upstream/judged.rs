@@ -102,6 +102,7 @@ impl Upstream {
         if self.in_flight.look(now, &mut self.classes, load, ghosts) {
             self.note_limit();
         }
+        self.note_trouble();
         self.size_queue();
     }
 

@@ -76,6 +76,15 @@ impl Upstream {
         });
     }
 
+    /// Whether there is trouble may have changed since the last look.
+    pub(super) fn note_trouble(&mut self) {
+        let trouble = self.in_flight.evidence();
+        if self.told_trouble != trouble {
+            self.told_trouble = trouble;
+            self.events.push(trouble.map_or(Event::Calm, |evidence| Event::Trouble { evidence }));
+        }
+    }
+
     #[cold]
     pub(super) fn note_limit(&mut self) {
         let (from, to) = (self.told_limit, self.in_flight.limit());

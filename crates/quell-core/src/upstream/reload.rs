@@ -59,6 +59,7 @@ impl Upstream {
             dropped: _,
             rng: _,
             told_limit: _,
+            told_trouble: _,
             shed: _,
             classes: _,
             callers: _,

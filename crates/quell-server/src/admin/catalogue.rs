@@ -16,6 +16,7 @@ gateway_metrics! {
     RETRIES_IN_FLIGHT = "quell_retries_in_flight", "Retries and hedges that were paid for and have not ended: asleep, queued or sent";
     PATIENCE = "quell_patience_seconds", "How long callers are believed to wait for an answer";
     MARGIN = "quell_margin", "1 - load multiplier when all fails x utilisation: below 0 an outage would keep itself alive";
+    TROUBLE = "quell_trouble", "1 while there is evidence of trouble and the in-flight limit is tight, 0 in health";
     EJECTED = "quell_endpoints_ejected", "Endpoints that are left alone for now";
     EJECTIONS = "quell_endpoint_ejections_total", "Times that an endpoint was left alone";
     LEVERS = "quell_levers", "Levers that are pulled by hand";
@@ -54,6 +55,7 @@ pub(super) const ROWS: &[Row] = &[
     row(MARGIN, Gauge, &["upstream"]),
     row(labels::BREAKER_STATE, Gauge, &["upstream", "state"]),
     row(labels::BREAKER_TRANSITIONS, Counter, &["upstream", "state"]),
+    row(TROUBLE, Gauge, &["upstream"]),
     row(EJECTED, Gauge, &["upstream"]),
     row(EJECTIONS, Counter, &["upstream"]),
     row(LEVERS, Gauge, &["upstream"]),

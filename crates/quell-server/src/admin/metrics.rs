@@ -152,6 +152,7 @@ fn upstreams(page: &mut Page, gateway: &Gateway, plan: &Plan) {
         let more = [
             (catalogue::RETRIES_IN_FLIGHT, f64::from(state.retrying)),
             (catalogue::PATIENCE, state.patience.as_secs_f64()),
+            (catalogue::TROUBLE, f64::from(u8::from(state.trouble.is_some()))),
             (catalogue::EJECTED, ejected as f64),
             (catalogue::LEVERS, upstream.levers().len() as f64),
         ];

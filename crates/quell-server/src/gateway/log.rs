@@ -24,7 +24,7 @@ pub(crate) fn line(text: fmt::Arguments<'_>) {
 /// Routes and upstreams that are shown at the start; a page shows all.
 const MOST_SHOWN: usize = 10;
 /// Kinds of changes that are told apart when lines are held back.
-const KINDS: usize = 10;
+const KINDS: usize = 14;
 
 /// Writes changes of the upstream's state as they come, and once a second the sum of the rest.
 #[derive(Debug)]
@@ -106,6 +106,10 @@ const NAMES: [&str; KINDS] = [
     "an endpoint ejected",
     "a route's or tenant's retry budget exhausted",
     "a route's or tenant's retry budget recovered",
+    "the breaker of a class opened (`quell ctl classes` names it)",
+    "the breaker of a class closed",
+    "trouble, the in-flight limit is tight",
+    "calm, the in-flight limit is loose",
 ];
 
 fn kind(change: &Change) -> usize {
@@ -120,6 +124,10 @@ fn kind(change: &Change) -> usize {
         Change::Ejected { .. } => 7,
         Change::ChildBudgetExhausted { .. } => 8,
         Change::ChildBudgetRecovered { .. } => 9,
+        Change::ClassOpened { .. } => 10,
+        Change::ClassClosed { .. } => 11,
+        Change::Trouble { .. } => 12,
+        Change::Calm => 13,
     }
 }
 
@@ -137,6 +145,9 @@ impl Observe for Log {
             }
             Change::GhostProbe { endpoint } | Change::Ejected { endpoint } => {
                 line(format_args!("{upstream}: {}, number {endpoint}", NAMES[kind]));
+            }
+            Change::Trouble { evidence } => {
+                line(format_args!("{upstream}: {}: {}", NAMES[kind], evidence.as_str()));
             }
             _ => line(format_args!("{upstream}: {}", NAMES[kind])),
         }

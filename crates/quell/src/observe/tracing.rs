@@ -142,6 +142,13 @@ fn log_change(upstream: &str, change: &Change) {
         Change::BreakerClosed => change!(INFO, "breaker closed", upstream),
         Change::KeyOpened { .. } => change!(WARN, "a key's breaker opened", upstream),
         Change::KeyClosed { .. } => change!(INFO, "a key's breaker closed", upstream),
+        Change::ClassOpened { .. } => change!(WARN, "a class's breaker opened", upstream),
+        Change::ClassClosed { .. } => change!(INFO, "a class's breaker closed", upstream),
+        Change::Trouble { evidence } => {
+            let evidence = evidence.as_str();
+            change!(WARN, "in-flight limit tight", upstream, evidence);
+        }
+        Change::Calm => change!(INFO, "in-flight limit loose again", upstream),
         Change::BudgetExhausted => change!(WARN, "retry budget exhausted", upstream),
         Change::BudgetRecovered => change!(INFO, "retry budget recovered", upstream),
         Change::ChildBudgetExhausted { .. } => {
