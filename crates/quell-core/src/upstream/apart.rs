@@ -61,11 +61,11 @@ impl Upstream {
         if let Some(breaker) = &mut class.breaker {
             let changed = breaker.judge(now, &permit.own, good, &mut self.rng);
             let until = breaker.next_change().unwrap_or(now);
-            let class_key = class.key;
+            let key = class.key;
             match changed {
                 None => {}
-                Some(State::Closed) => self.events.push(Event::ClassClosed { class: class_key }),
-                Some(_) => self.events.push(Event::ClassOpened { class: class_key, until }),
+                Some(State::Closed) => self.events.push(Event::ClassClosed { class: key }),
+                Some(_) => self.events.push(Event::ClassOpened { class: key, until }),
             }
             let closed = breaker.state(now) == State::Closed;
             if closed && !bad && !class.has_failed() {

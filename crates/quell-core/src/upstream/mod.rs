@@ -481,6 +481,8 @@ mod burst_tests;
 #[cfg(test)]
 mod health_tests;
 #[cfg(test)]
+mod parts_tests;
+#[cfg(test)]
 mod property_tests;
 #[cfg(test)]
 mod tests;
