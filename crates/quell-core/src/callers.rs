@@ -21,7 +21,7 @@ const LATELY: Duration = Duration::from_secs(1);
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Callers {
-    held: Box<[u32; GROUPS]>,
+    held: [u32; GROUPS],
     /// Whose turn was last, and when; and when it was last another's.
     last: u8,
     last_at: Time,
@@ -30,7 +30,7 @@ pub(crate) struct Callers {
 
 impl Default for Callers {
     fn default() -> Self {
-        Self { held: Box::new([0; GROUPS]), last: 0, last_at: Time::ZERO, other_at: Time::ZERO }
+        Self { held: [0; GROUPS], last: 0, last_at: Time::ZERO, other_at: Time::ZERO }
     }
 }
 
@@ -38,7 +38,7 @@ impl Callers {
     /// The group of a caller; that of nobody in particular is the first.
     #[inline]
     pub(crate) const fn group(caller: u64) -> u8 {
-        (caller.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+        caller as u8
     }
 
     /// One more is under way.

@@ -36,6 +36,8 @@ const FEWEST: f64 = 10.0;
 const GROWN_UP: f64 = 100.0;
 /// For how long a class is young at least, in nanoseconds.
 const YOUNG: u64 = 2_000_000_000;
+/// So many answers between two looks are enough to learn how they are spread; of more a sample is taken.
+const SAMPLE: u32 = 32;
 /// What is learned rests on the answers of so many seconds, within these bounds.
 const MEMORY: f64 = 2.0;
 const MEMORY_LEAST: f64 = 50.0;
@@ -45,8 +47,8 @@ const SOONEST_LATE: f64 = 20e6;
 /// Callers wait at least for so many service times, and for so long.
 const USUAL: f64 = 3.0;
 const LEAST_PATIENCE: f64 = 50e6;
-/// What of its failures a class remembers with each further outcome.
-const REMEMBERS: f32 = 0.9;
+/// All outcomes, in the unit of the share that were failures, of which each further outcome takes away a tenth.
+const ALL: u32 = 1 << 16;
 /// Outcomes count for so long when classes are compared.
 const RECENT: Duration = Duration::from_secs(10);
 /// The least that a class that hangs may have under way, and how often it is asked beyond that.
@@ -88,13 +90,19 @@ pub struct Snapshot {
 #[derive(Debug)]
 pub(crate) struct Class {
     pub(crate) key: u64,
-    pub(crate) live: u32,
-    /// Since the last look: sent, answered, and sums of how long those took.
-    sent: u32,
+    /// How many were sent and are not under way any more, ever; and how many were sent by the last look.
+    sent: u64,
+    ended: u64,
+    looked: u64,
+    /// Since the last look: answered, and how long those took together.
     answers: u32,
+    took: u64,
+    /// Of a sample of them: how many, and sums of their logarithms. Every so manieth is in it, and the next one after so many.
+    sampled: u32,
     logs: u64,
     squares: u64,
-    took: u64,
+    stride: u32,
+    sample_in: u32,
     /// Long calls whose callers left, and how long those waited.
     lingered: u32,
     waited: u64,
@@ -133,8 +141,10 @@ pub(crate) struct Class {
     /// that is not known.
     pub(crate) offset: Option<i64>,
     /// The share of its outcomes that were failures of late, and when the last was.
-    failing: f32,
+    failing: u32,
     failed_at: Time,
+    /// Whether it is neither held apart nor has a breaker of its own.
+    calm: bool,
     /// Its own breaker, once it fails and others do not.
     pub(crate) breaker: Option<Box<Breaker>>,
     /// What is its own of a tight limit, by what it had under way in health.
@@ -142,20 +152,24 @@ pub(crate) struct Class {
     /// Whether it is held apart; and, if so, since when it answers again.
     pub(crate) in_trouble: bool,
     healed_at: Option<Time>,
-    /// When the last of its attempts was sent.
-    sent_at: Time,
+    /// When the last of its attempts was sent, within one look.
+    pub(crate) sent_at: Time,
 }
 
 impl Class {
     fn new(key: u64, now: Time) -> Self {
         Self {
             key,
-            live: 0,
             sent: 0,
+            ended: 0,
+            looked: 0,
             answers: 0,
+            took: 0,
+            sampled: 0,
             logs: 0,
             squares: 0,
-            took: 0,
+            stride: 1,
+            sample_in: 1,
             lingered: 0,
             waited: 0,
             starts: 0,
@@ -183,8 +197,9 @@ impl Class {
             left: Patience::default(),
             patience: u64::MAX,
             offset: None,
-            failing: 0.0,
+            failing: 0,
             failed_at: Time::ZERO,
+            calm: true,
             breaker: None,
             share: u32::MAX,
             in_trouble: false,
@@ -209,10 +224,21 @@ impl Class {
         self.rate * self.learned / SECOND
     }
 
+    /// Attempts under way.
+    #[inline]
+    pub(crate) fn live(&self) -> u32 {
+        (self.sent - self.ended) as u32
+    }
+
+    /// Attempts that were sent since the last look.
+    fn sent_since(&self) -> u64 {
+        self.sent - self.looked
+    }
+
     /// Whether nothing of its own speaks against a call.
     #[inline]
     pub(crate) fn is_calm(&self) -> bool {
-        !self.in_trouble && self.breaker.is_none()
+        self.calm
     }
 
     /// How many times as long as usual this is; once, while that is not known.
@@ -223,16 +249,14 @@ impl Class {
     /// An attempt goes out.
     #[inline]
     pub(crate) fn sends(&mut self, now: Time) {
-        self.live += 1;
         self.sent += 1;
-        self.sent_at = now;
         self.starts = self.starts.wrapping_add(now.as_nanos());
     }
 
     /// An attempt that was sent then is not under way any more.
     #[inline]
     pub(crate) fn ends(&mut self, sent_at: Time) {
-        self.live -= 1;
+        self.ended += 1;
         self.starts = self.starts.wrapping_sub(sent_at.as_nanos());
         if sent_at < self.mark {
             self.ends_old(sent_at);
@@ -247,22 +271,44 @@ impl Class {
         }
     }
 
-    /// The service did its work on what was sent then.
+    /// The service did its work on what was sent then, and did it well or not. Whether there were failures of late.
     #[inline]
-    pub(crate) fn answers(&mut self, now: Time, sent_at: Time) {
+    pub(crate) fn answers(&mut self, now: Time, sent_at: Time, good: bool) -> bool {
         let took = now.nanos_since(sent_at);
-        let log = u64::from(log2(took));
         self.answers += 1;
-        self.logs += log;
-        self.squares += log * log;
         self.took = self.took.wrapping_add(took);
         self.answered_at = now;
+        self.sample_in -= 1;
+        if self.sample_in == 0 {
+            self.sample(now, sent_at, good);
+        }
+        self.failing > 0 && self.recovers()
+    }
+
+    /// An attempt did not fail. True.
+    #[cold]
+    fn recovers(&mut self) -> bool {
+        self.failing = self.failing * 9 / 10;
+        true
+    }
+
+    /// How an answer that is in the sample compares with others.
+    #[inline(never)]
+    fn sample(&mut self, now: Time, sent_at: Time, good: bool) {
+        let took = now.nanos_since(sent_at);
+        let log = u64::from(log2(took));
+        self.sampled += 1;
+        self.logs += log;
+        self.squares += log * log;
         if took < self.late {
             self.newest = self.newest.max(sent_at);
         }
-        if self.failing > 0.0 {
-            self.failing *= REMEMBERS;
+        if good {
+            self.latency.record(now, Duration::from_nanos(took));
         }
+        // Not always the same distance, or a pattern in the traffic could hide between samples.
+        let (most, drawn) = (2 * self.stride - 1, (took as u32).wrapping_mul(0x9e37_79b9));
+        self.sample_in = 1 + ((u64::from(drawn) * u64::from(most)) >> 32) as u32;
     }
 
     /// Whether a call that was sent after this one was answered in time: then not the service is late, but this call is a long one.
@@ -294,12 +340,12 @@ impl Class {
     /// Whether it is worth a look.
     #[inline]
     fn is_awake(&self) -> bool {
-        self.live > 0 || self.sent > 0 || self.answers > 0 || self.expected > 0.01
+        self.live() > 0 || self.sent_since() > 0 || self.answers > 0 || self.expected > 0.01
     }
 
     /// Whether nothing of it is under way, and has not been for long.
     fn is_idle(&self, now: Time) -> bool {
-        self.live == 0 && now.since(self.answered_at) > Duration::from_secs(60)
+        self.live() == 0 && now.since(self.answered_at) > Duration::from_secs(60)
     }
 
     /// Sums up what came since the last look, so many nanoseconds ago; learns from it with this weight: 0 for not at all, 1 in health
@@ -315,16 +361,20 @@ impl Class {
             self.rate = (self.rate * (1.0 - 0.1 * lasted / SECOND)).max(self.pace);
         }
         self.believe(now);
-        let sent = f64::from(core::mem::take(&mut self.sent));
+        let sent = self.sent_since() as f64;
+        self.looked = self.sent;
+        if sent > 0.0 {
+            self.sent_at = now;
+        }
         if self.mean > 0.0 {
             let part = lasted / self.mean;
             let fade = exp(-part);
             let fresh = if part > 1e-3 { (1.0 - fade) / part } else { 1.0 };
             self.expected = self.expected * fade + sent * fresh;
         } else {
-            self.expected = f64::from(self.live);
+            self.expected = f64::from(self.live());
         }
-        let live = f64::from(self.live);
+        let live = f64::from(self.live());
         let slow = self.mean.max(0.1 * SECOND);
         self.used += (live - self.used) * (lasted / (slow + lasted));
         if weight >= 1.0 || weight > 0.0 && self.overdue == 0 {
@@ -332,15 +382,17 @@ impl Class {
         }
         if now.nanos_since(self.mark) >= self.late {
             (self.older_mark, self.overdue) = (self.mark, self.old);
-            (self.mark, self.old) = (now, self.live);
+            (self.mark, self.old) = (now, self.live());
         } else if !self.is_known() {
-            (self.mark, self.old, self.overdue) = (now, self.live, 0);
+            (self.mark, self.old, self.overdue) = (now, self.live(), 0);
             self.older_mark = now;
         }
     }
 
     fn learn(&mut self, weight: f64) {
+        self.stride = (self.answers / SAMPLE).max(1);
         let n = f64::from(core::mem::take(&mut self.answers));
+        let sampled = f64::from(core::mem::take(&mut self.sampled));
         let (logs, squares) = (core::mem::take(&mut self.logs), core::mem::take(&mut self.squares));
         let took = core::mem::take(&mut self.took) as f64;
         let lingered = f64::from(core::mem::take(&mut self.lingered));
@@ -354,13 +406,16 @@ impl Class {
         let memory = (self.rate * MEMORY).clamp(MEMORY_LEAST, MEMORY_MOST);
         self.n += n;
         let share = (weight * n / if self.young { self.n } else { memory.max(n) }).min(1.0);
-        let (mean, square) = (logs as f64 / n, squares as f64 / n);
+        self.learned += ((took + waited) / (n + lingered) - self.learned) * share;
+        if sampled == 0.0 {
+            return;
+        }
+        let (mean, square) = (logs as f64 / sampled, squares as f64 / sampled);
         let log = natural(mean);
         let spread = natural(natural(square - mean * mean)).max(0.0);
         let off = log - self.log;
         self.log += off * share;
         self.var += (spread + off * off * (1.0 - share) - self.var) * share;
-        self.learned += ((took + waited) / (n + lingered) - self.learned) * share;
     }
 
     /// What is believed from now on.
@@ -374,7 +429,8 @@ impl Class {
         let mut usual = f64::MAX;
         self.mean = self.learned;
         if self.young {
-            let live = u64::from(self.live).wrapping_mul(now.as_nanos()).wrapping_sub(self.starts);
+            let live =
+                u64::from(self.live()).wrapping_mul(now.as_nanos()).wrapping_sub(self.starts);
             self.mean = self.mean.max((self.young_took + live as f64) / self.n);
         } else {
             usual = 1.4 * exp(self.log + 3.0 * self.var.sqrt());
@@ -400,13 +456,24 @@ impl Class {
         if !self.in_trouble || hangs {
             self.healed_at = None;
         }
+        self.settle();
+    }
+
+    /// Gives it a breaker of its own, or takes it away.
+    pub(crate) fn set_breaker(&mut self, breaker: Option<Box<Breaker>>) {
+        self.breaker = breaker;
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        self.calm = !self.in_trouble && self.breaker.is_none();
     }
 
     /// While it hangs: as many as in health, and a lone call every two seconds. Once it answers again: more and more.
     pub(crate) fn has_room(&self, now: Time, ghosts: usize) -> bool {
         let healed = self.healed_at.map_or(0.0, |healed| now.nanos_since(healed) as f64);
         let most = (1.1 * self.peak + 2.0).max(LEAST_APART) * exp(healed / GROWS_IN);
-        let held = self.live as usize + ghosts;
+        let held = self.live() as usize + ghosts;
         !self.in_trouble || held as f64 + 1.0 <= most || now.since(self.sent_at) >= ASKED_EVERY
     }
 
@@ -421,7 +488,7 @@ impl Class {
     #[cold]
     pub(crate) fn fails(&mut self, now: Time) {
         self.failed_at = now;
-        self.failing = self.failing * REMEMBERS + 1.0 - REMEMBERS;
+        self.failing = (self.failing * 9 + ALL) / 10;
     }
 
     /// Whether anything came of its calls of late.
@@ -433,12 +500,12 @@ impl Class {
 
     /// Whether most of its outcomes are failures of late.
     pub(crate) fn is_failing(&self) -> bool {
-        self.failing > 0.5
+        2 * self.failing > ALL
     }
 
     /// Whether there were failures of late.
     pub(crate) fn has_failed(&self) -> bool {
-        self.failing > 0.05
+        20 * self.failing > ALL
     }
 
     fn snapshot(&mut self, now: Time) -> Snapshot {
@@ -446,7 +513,7 @@ impl Class {
         let time = |nanos: f64| known.then(|| Duration::from_nanos(nanos as u64));
         Snapshot {
             key: self.key,
-            in_flight: self.live,
+            in_flight: self.live(),
             peak: self.peak,
             rate: self.rate,
             mean: time(self.mean),

@@ -101,6 +101,7 @@ pub(crate) struct Ghost {
 
 #[derive(Debug)]
 struct Endpoint {
+    /// Counted only while there are others.
     under_way: u32,
     /// The attempts that became ghosts, in the order they were sent.
     ghosts: VecDeque<Ghost>,
@@ -131,6 +132,7 @@ pub struct Endpoints {
     under_way: u32,
     ghosts: usize,
     next: u64,
+    answered_at: Time,
 }
 
 impl Endpoints {
@@ -156,6 +158,7 @@ impl Endpoints {
             under_way: 0,
             ghosts: 0,
             next: 0,
+            answered_at: now,
         })
     }
 
@@ -168,6 +171,9 @@ impl Endpoints {
             none => *none = fresh.pools.take(),
         }
         self.ejection = fresh.ejection;
+        if fresh.count > self.all.len() {
+            self.settle();
+        }
         let stay = self.count.min(fresh.count);
         self.count = fresh.count;
         for gone in &mut self.all[stay..] {
@@ -345,8 +351,10 @@ impl Endpoints {
     /// An attempt holds a slot from now on.
     #[inline]
     pub(crate) fn begins(&mut self, endpoint: u16) {
-        self.all[usize::from(endpoint)].under_way += 1;
         self.under_way += 1;
+        if self.all.len() > 1 {
+            self.all[usize::from(endpoint)].under_way += 1;
+        }
     }
 
     /// An attempt is over that never held a slot of the upstream's, and is not a ghost either.
@@ -359,8 +367,10 @@ impl Endpoints {
     /// An attempt is over and its slot free.
     #[inline]
     pub fn done(&mut self, endpoint: u16) {
-        self.all[usize::from(endpoint)].under_way -= 1;
         self.under_way -= 1;
+        if self.all.len() > 1 {
+            self.all[usize::from(endpoint)].under_way -= 1;
+        }
     }
 
     /// Nobody waits for an attempt any more, but the endpoint may still be working on it.
@@ -387,6 +397,7 @@ impl Endpoints {
         if let Some(pools) = &mut self.pools {
             pools.ghost(index, pool);
         }
+        self.settle();
         let ghosts = &mut self.all[index].ghosts;
         let place = ghosts.partition_point(|other| other.number < number);
         ghosts.insert(place, ghost);
@@ -396,25 +407,28 @@ impl Endpoints {
         }
     }
 
-    /// The endpoint answered attempt `number`: it has got past all that was sent before.
+    /// One of them answered. True if it matters which: there are ghosts, or others.
     #[inline]
-    pub(crate) fn answered(
-        &mut self,
-        endpoint: u16,
-        number: u64,
-        now: Time,
-        is_apart: impl Fn(u16) -> bool,
-    ) {
-        self.all[usize::from(endpoint)].answered_at = now;
+    pub(crate) fn answered(&mut self, now: Time) -> bool {
+        self.answered_at = now;
+        self.ghosts > 0 || self.all.len() > 1
+    }
+
+    /// It was this one, and the answer to attempt `number`: it has got past all that was sent before, but for the kinds that are held
+    /// apart.
+    pub(crate) fn get_past(&mut self, endpoint: u16, number: u64, is_apart: impl Fn(u16) -> bool) {
+        let index = usize::from(endpoint);
+        self.all[index].answered_at = self.answered_at;
         if self.ghosts > 0 {
-            self.forget(usize::from(endpoint), number, is_apart);
+            self.end_those(index, |ghost| ghost.number < number && !is_apart(ghost.class));
         }
     }
 
-    /// Ends the ghosts sent before `number`, but for those of kinds that are held apart.
-    #[cold]
-    fn forget(&mut self, index: usize, number: u64, is_apart: impl Fn(u16) -> bool) {
-        self.end_those(index, |ghost| ghost.number < number && !is_apart(ghost.class));
+    /// Writes down with the only endpoint what needs no telling apart while there are neither ghosts nor others.
+    fn settle(&mut self) {
+        if let [only] = &mut *self.all {
+            (only.under_way, only.answered_at) = (self.under_way, self.answered_at);
+        }
     }
 
     /// Ends the ghosts of an endpoint of which this is true.

@@ -15,6 +15,11 @@ fn fail(endpoints: &mut Endpoints, endpoint: u16, times: u32, now: Time) -> bool
     (0..times).fold(false, |ejected, _| ejected | endpoints.judge(endpoint, Some(false), now))
 }
 
+fn answers(endpoints: &mut Endpoints, endpoint: u16, number: u64, now: Time) {
+    assert!(endpoints.answered(now), "there are others, or ghosts");
+    endpoints.get_past(endpoint, number, |_| false);
+}
+
 fn chosen(endpoints: &Endpoints, tried: Tried, now: Time) -> Vec<u16> {
     let mut rng = Rng::new(1);
     let mut seen: Vec<_> = (0..200).map(|_| endpoints.choose(now, tried, &mut rng)).collect();
@@ -33,10 +38,10 @@ fn an_answer_ends_the_ghosts_sent_before_it_and_no_others() {
     for (endpoint, number) in [(0, late), (0, early), (1, elsewhere)] {
         endpoints.ghost(endpoint, number);
     }
-    endpoints.answered(0, answered, at(1), |_| false);
+    answers(&mut endpoints, 0, answered, at(1));
     assert_eq!(endpoints.ghosts(), 2);
     let next = endpoints.sent(0);
-    endpoints.answered(0, next, at(1), |_| false);
+    answers(&mut endpoints, 0, next, at(1));
     assert_eq!(endpoints.ghosts(), 1);
 }
 
@@ -76,7 +81,7 @@ fn a_reload_keeps_ghosts_and_what_is_in_hand_of_those_that_stay_and_frees_those_
         (3, 1, 4)
     );
     assert_eq!(chosen(&endpoints, Tried::default(), at(1)), [0]);
-    endpoints.answered(2, numbers[5].1, at(2), |_| false);
+    answers(&mut endpoints, 2, numbers[5].1, at(2));
     endpoints.done(2);
     endpoints.ghost(1, numbers[4].1);
     assert_eq!((endpoints.under_way(), endpoints.ghosts()), (1, 1), "none where nobody is");
@@ -143,7 +148,7 @@ fn a_ghost_gives_its_pools_slot_back_however_it_ends() {
     assert_eq!(held(&endpoints), (0, MOST_GHOSTS as u32 - 1), "displaced");
     let answered = endpoints.sent(1);
     haunt(&mut endpoints, 3);
-    endpoints.answered(1, answered, at(0), |_| false);
+    answers(&mut endpoints, 1, answered, at(0));
     assert_eq!(held(&endpoints), (0, 3), "answered");
     assert!(fail(&mut endpoints, 1, 5, at(0)));
     assert_eq!(held(&endpoints), (0, 0), "ejected");
@@ -212,7 +217,7 @@ fn an_answer_ends_what_was_sent_before_it_and_nothing_else() {
     let mut endpoints = endpoints(1);
     let numbers = [0; 3].map(|endpoint| endpoints.sent(endpoint));
     numbers.iter().for_each(|&number| endpoints.ghost(0, number));
-    endpoints.answered(0, numbers[1], at(0), |_| false);
+    answers(&mut endpoints, 0, numbers[1], at(0));
     assert_eq!(endpoints.ghosts(), 2);
 }
 

@@ -96,6 +96,8 @@ pub struct Load {
 pub struct InFlight {
     kind: Limit,
     limit: u32,
+    /// How many may be under way before anything else is looked at: the limit while it is loose, and otherwise none.
+    open: u32,
     per_try: Duration,
     left: Patience,
     /// `T`, as of the last look.
@@ -126,6 +128,7 @@ impl InFlight {
         Ok(Self {
             kind,
             limit,
+            open: if matches!(kind, Limit::Adaptive { .. }) { limit } else { 0 },
             per_try,
             left: Patience::default(),
             patience: per_try.min(UNTOLD_PATIENCE),
@@ -144,6 +147,7 @@ impl InFlight {
     pub fn adopt(&mut self, fresh: &Self) {
         let held = self.is_held().then_some(self.limit);
         (self.kind, self.limit, self.per_try) = (fresh.kind, fresh.limit, fresh.per_try);
+        self.reopen();
         self.follow();
         self.beneath = None;
         if let Some(held) = held {
@@ -159,6 +163,7 @@ impl InFlight {
             Some(beneath) => *beneath = set,
             None => (self.kind, self.limit) = set,
         }
+        self.reopen();
     }
 
     /// This many until [let go](InFlight::let_go), whatever was written or is found. Meanwhile only patience and pace are
@@ -167,13 +172,25 @@ impl InFlight {
         self.beneath.get_or_insert((self.kind, self.limit));
         let limit = limit.max(1);
         (self.kind, self.limit) = (Limit::Fixed(limit), limit);
+        self.reopen();
     }
 
     /// As it was before it was held.
     pub fn let_go(&mut self) {
         if let Some(beneath) = self.beneath.take() {
             (self.kind, self.limit) = beneath;
+            self.reopen();
         }
+    }
+
+    fn reopen(&mut self) {
+        self.open = if self.is_haunted() { 0 } else { self.limit };
+    }
+
+    /// How many may be under way before anything else is looked at.
+    #[inline]
+    pub(crate) fn open(&self) -> u32 {
+        self.open
     }
 
     /// Whether it is held by hand.
@@ -234,25 +251,21 @@ impl InFlight {
         self.patience
     }
 
-    /// The upstream did its work on what was sent at that instant. True if that moved the limit.
+    /// The upstream did its work on what was sent at that instant. Whether the class failed of late.
     #[inline]
     pub(crate) fn served(
         &mut self,
         now: Time,
         sent_at: Time,
-        load: Load,
+        good: bool,
         class: &mut Class,
     ) -> bool {
-        let took = now.nanos_since(sent_at);
-        self.pace.served(now, Duration::from_nanos(took));
         self.watch.served(now);
-        class.answers(now, sent_at);
-        !self.watch.is_loose() && self.found(now, sent_at, load, class)
+        class.answers(now, sent_at, good)
     }
 
-    /// The same in trouble.
-    #[cold]
-    fn found(&mut self, now: Time, sent_at: Time, load: Load, class: &Class) -> bool {
+    /// The same for a limit that is not loose: finds a better one. True if that moved it.
+    pub(crate) fn found(&mut self, now: Time, sent_at: Time, load: Load, class: &Class) -> bool {
         let Some(offset) = self.offset(class) else {
             self.finder.hears(now);
             return false;
@@ -276,7 +289,10 @@ impl InFlight {
     /// The upstream replied, whatever it was.
     #[inline]
     pub(crate) fn replied(&mut self, now: Time) {
-        self.watch.replied(now, self.pace.known().map_or(0.0, |known| known.rate));
+        if self.watch.is_silent(now) {
+            self.watch.resumes(now, self.rate());
+        }
+        self.watch.replied(now);
     }
 
     /// It was a failure.
@@ -299,7 +315,7 @@ impl InFlight {
         if self.is_early(age, class) {
             class.forget(age);
             let due = if class.is_known() { class.mean as u64 } else { age.saturating_mul(2) };
-            let sees = self.pace.has_served() && self.is_loose() && !class.in_trouble;
+            let sees = self.watch.has_served() && self.is_loose() && !class.in_trouble;
             return sees.then(|| sent_at.plus(due));
         }
         if self.is_loose() && class.is_overtaken(sent_at) {
@@ -327,7 +343,7 @@ impl InFlight {
     fn is_early(&self, age: u64, class: &Class) -> bool {
         match class.is_known() {
             true => age < class.late,
-            false => self.pace.has_served() || age < nanos(UNKNOWN_PATIENCE),
+            false => self.watch.has_served() || age < nanos(UNKNOWN_PATIENCE),
         }
     }
 
@@ -365,7 +381,8 @@ impl InFlight {
     ) -> bool {
         let queued = core::mem::take(&mut self.pressed) || load.queued;
         let (load, high) = (Load { queued, ..load }, self.finder.is_high());
-        let sight = Sight { load, rate: self.rate(), high, ghosts };
+        let answers = self.keep_pace(classes);
+        let sight = Sight { load, rate: self.rate(), answers, high, ghosts };
         match self.watch.look(now, classes, sight) {
             Turn::Tighten => self.tighten(now, classes),
             Turn::Loosen => self.watch.loosen(),
@@ -373,6 +390,15 @@ impl InFlight {
         }
         self.know(classes);
         self.follow()
+    }
+
+    /// How fast answers came since the last look. Their number.
+    fn keep_pace(&mut self, classes: &Classes) -> u32 {
+        let (answers, took) = classes.answered();
+        if answers > 0 {
+            self.pace.served(self.watch.served_at(), answers, took);
+        }
+        answers
     }
 
     /// In trouble from the beginning, latencies were compared as they are. Where there are several classes of which at least one
@@ -439,7 +465,9 @@ impl InFlight {
         } else {
             self.finder.limit().min(ceiling)
         };
-        core::mem::replace(&mut self.limit, found) != found
+        let is_new = core::mem::replace(&mut self.limit, found) != found;
+        self.reopen();
+        is_new
     }
 
     /// Somebody found no slot, whatever became of it.
@@ -459,8 +487,16 @@ impl InFlight {
         }
     }
 
+    /// A late answer to somebody who came then was still taken.
+    #[cold]
+    pub(crate) fn waits(&mut self, now: Time, since: Time, class: &mut Class) {
+        if now.nanos_since(since) > class.patience {
+            self.waited(now, since, class);
+        }
+    }
+
     /// Somebody who came then waited until now.
-    pub(crate) fn waited(&mut self, now: Time, since: Time, class: &mut Class) {
+    fn waited(&mut self, now: Time, since: Time, class: &mut Class) {
         let age = now.since(since);
         class.learn_patience(age);
         self.left.learn(age);

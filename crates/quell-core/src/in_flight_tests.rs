@@ -19,9 +19,12 @@ impl Rig {
     }
 
     fn served(&mut self, now: Time, sent_at: Time, load: Load) -> bool {
-        let moved = self.limit.served(now, sent_at, load, self.classes.at(0));
+        let class = self.classes.at(0);
+        self.limit.served(now, sent_at, true, class);
+        let moved = self.limit.found(now, sent_at, load, class);
         let lasted = now.nanos_since(self.looked);
         if lasted >= 50_000_000 {
+            self.limit.keep_pace(&self.classes);
             self.classes.at(0).turn(now, lasted as f64, 1.0);
             self.looked = now;
         }

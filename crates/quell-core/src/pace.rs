@@ -14,7 +14,7 @@
 //!
 //! let mut pace = Pace::default();
 //! for i in 0..2_000 {
-//!     pace.served(Time::ZERO + Duration::from_millis(i), Duration::from_millis(20));
+//!     pace.served(Time::ZERO + Duration::from_millis(i), 1, 20_000_000);
 //! }
 //! let known = pace.known().unwrap();
 //! assert!((990.0..1_050.0).contains(&known.rate) && known.base == Duration::from_millis(20));
@@ -22,7 +22,7 @@
 
 use core::time::Duration;
 
-use crate::{Time, time::nanos};
+use crate::Time;
 
 const BUCKET: u64 = 500_000_000;
 const BUCKET_REPLIES: u32 = 20;
@@ -82,22 +82,17 @@ impl Pace {
         self.known
     }
 
-    /// Whether anything was ever served.
-    pub fn has_served(&self) -> bool {
-        self.last < Time::MAX
-    }
-
-    /// The upstream did its work: `took` passed until its response head. True if that moved the estimates.
-    #[inline]
-    pub fn served(&mut self, now: Time, took: Duration) -> bool {
+    /// The upstream did its work so often, the last time at `now`; the times to the response heads come to `took` nanoseconds. True
+    /// if that moved the estimates.
+    pub fn served(&mut self, now: Time, replies: u32, took: u64) -> bool {
         // When the clock steps back this wraps, and is looked at as well.
         if now.as_nanos().wrapping_sub(self.last.as_nanos()) > LONGEST_GAP {
             self.skip_silence(now);
         }
         self.last = now;
-        self.open.replies += 1;
+        self.open.replies += replies;
         // Wraps only after centuries of waiting within one bucket.
-        self.open.took = self.open.took.wrapping_add(nanos(took));
+        self.open.took = self.open.took.wrapping_add(took);
         now >= self.closes_at && self.is_over(now)
     }
 
@@ -156,7 +151,7 @@ mod tests {
         // Five per second, all in its first half: half a second sees twice as many, or none.
         for second in 0..40 {
             for i in 0..5 {
-                pace.served(at(second * 1_000 + i * 125), Duration::from_millis(100));
+                pace.served(at(second * 1_000 + i * 125), 1, 100_000_000);
                 highest = pace.known().map_or(0.0, |known| known.rate).max(highest);
             }
         }
@@ -167,8 +162,8 @@ mod tests {
     fn a_bucket_closes_at_half_a_second_and_twenty_replies_and_not_before() {
         let last = |replies: u32, nanos: u64| {
             let mut pace = Pace::default();
-            (1..replies).for_each(|_| assert!(!pace.served(Time::ZERO, Duration::ZERO)));
-            pace.served(Time::from_nanos(nanos), Duration::ZERO)
+            (1..replies).for_each(|_| assert!(!pace.served(Time::ZERO, 1, 0)));
+            pace.served(Time::from_nanos(nanos), 1, 0)
         };
         assert!(last(20, BUCKET));
         assert!(!last(20, BUCKET - 1) && !last(19, BUCKET));
@@ -180,7 +175,7 @@ mod tests {
         let (mut pace, mut rng) = (Pace::default(), crate::Rng::new(1));
         let mut highest: f64 = 0.0;
         for ms in (0..120_000).filter(|_| rng.below(250) == 0) {
-            pace.served(at(ms), Duration::from_millis(100));
+            pace.served(at(ms), 1, 100_000_000);
             highest = highest.max(pace.known().map_or(0.0, |known| known.rate));
         }
         assert!((4.0..8.0).contains(&highest), "{highest}");

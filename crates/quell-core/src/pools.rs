@@ -32,7 +32,7 @@ pub const MOST: usize = 8;
 
 /// Which pool a call belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Pool(u8);
+pub struct Pool(u16);
 
 impl Pool {
     /// None: only the upstream's own limit counts.
@@ -40,7 +40,7 @@ impl Pool {
 
     /// The one that is written at this place; the first is 0. If there is none, the call belongs to no pool.
     pub const fn of(place: u8) -> Self {
-        Self(place.saturating_add(1))
+        Self(place as u16 + 1)
     }
 }
 

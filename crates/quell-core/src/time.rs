@@ -51,6 +51,12 @@ impl Time {
         Self(self.0.saturating_add(nanos))
     }
 
+    /// Whether more than so many nanoseconds have passed since then, or the clock was set back: worth a closer look.
+    #[inline]
+    pub(crate) const fn is_past(self, since: Self, nanos: u64) -> bool {
+        self.0.wrapping_sub(since.0) > nanos
+    }
+
     /// [`Time::since`] as a bare number, for arithmetic on the hot path.
     pub const fn nanos_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)

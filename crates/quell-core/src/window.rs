@@ -53,8 +53,10 @@ impl Window {
     #[inline]
     pub fn add(&mut self, now: Time, good: bool) {
         self.forget(now);
-        self.open.good += u64::from(good);
-        self.open.bad += u64::from(!good);
+        match good {
+            true => self.open.good += 1,
+            false => self.open.bad += 1,
+        }
     }
 
     /// Lets go of what counts no more.

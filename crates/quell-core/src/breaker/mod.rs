@@ -106,14 +106,32 @@ pub struct Breaker {
     untold: Option<State>,
 }
 
-impl Pass {
+/// What is left of a second pass for the same attempt: when that was sent is known already.
+#[derive(Debug)]
+pub(crate) struct Stub {
+    generation: u32,
+    slot: u32,
+}
+
+impl Stub {
     /// Of no breaker.
-    pub(crate) const NONE: Self = Self { generation: u32::MAX, slot: 0, sent_at: Time::ZERO };
+    pub(crate) const NONE: Self = Self { generation: u32::MAX, slot: 0 };
 
     /// Whether a breaker gave it.
     #[inline]
     pub(crate) const fn is_some(&self) -> bool {
         self.generation != u32::MAX
+    }
+
+    /// The pass, for an attempt that was sent then.
+    pub(crate) const fn pass(&self, sent_at: Time) -> Pass {
+        Pass { generation: self.generation, slot: self.slot, sent_at }
+    }
+}
+
+impl Pass {
+    pub(crate) fn stub(self) -> Stub {
+        Stub { generation: self.generation, slot: self.slot }
     }
 
     /// The work on its attempt begins only now.
@@ -188,7 +206,13 @@ impl Breaker {
     #[inline]
     pub fn take(&mut self, now: Time) -> Pass {
         let slot = if self.is_calm() { 0 } else { self.take_closely(now) };
-        Pass { generation: self.generation, slot, sent_at: now }
+        Pass { slot, ..self.take_calmly(now) }
+    }
+
+    /// The same while it [is calm](Breaker::is_calm).
+    #[inline]
+    pub(crate) fn take_calmly(&self, now: Time) -> Pass {
+        Pass { generation: self.generation, slot: 0, sent_at: now }
     }
 
     /// What became of an attempt: `Some(true)` good, `Some(false)` bad, `None` says nothing of the upstream.

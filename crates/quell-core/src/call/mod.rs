@@ -191,8 +191,12 @@ impl Call {
     pub fn start(&mut self, now: Time, policy: &Policy, upstream: &mut Upstream) -> Step {
         self.since = self.since.min(now);
         self.deadline = self.deadline.min(self.since.plus(policy.timeout));
-        match upstream.admit_calmly(now, &self.next(policy)) {
-            Some(permit) => self.launch(now, 0, permit, policy, upstream),
+        let ask = self.next(policy);
+        match upstream.enter_calmly(now, &ask) {
+            Some(class) => {
+                let permit = upstream.go(now, &ask, class);
+                self.launch(now, 0, permit, policy, upstream)
+            }
             None => self.ask(now, policy, upstream),
         }
     }

@@ -88,7 +88,15 @@ impl Classes {
 
     /// How many attempts went out since the last look.
     pub(crate) fn sent(&self) -> f64 {
-        self.all.iter().map(|class| f64::from(class.sent)).sum()
+        self.all.iter().map(|class| class.sent_since() as f64).sum()
+    }
+
+    /// How many answers came since the last look, and how long they took together.
+    pub(crate) fn answered(&self) -> (u32, u64) {
+        let of = |class: &Class| (class.answers, class.took);
+        let add =
+            |(n, all): (u32, u64), (more, took): (u32, u64)| (n + more, all.wrapping_add(took));
+        self.all.iter().map(of).fold((0, 0), add)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Class> {
@@ -122,7 +130,7 @@ impl Classes {
     pub(crate) fn snapshots(&mut self, now: Time) -> Vec<Snapshot> {
         let seen = |class: &Class| {
             let heard = class.answered_at > class.born || class.failed_at > Time::ZERO;
-            class.live > 0 || class.is_known() || heard
+            class.live() > 0 || class.is_known() || heard
         };
         self.all.iter_mut().filter(|class| seen(class)).map(|class| class.snapshot(now)).collect()
     }

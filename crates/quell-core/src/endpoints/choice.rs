@@ -33,7 +33,7 @@ impl Endpoints {
     /// those that the call has tried, unless there are no others.
     #[inline]
     pub fn choose(&self, now: Time, tried: Tried, rng: &mut Rng) -> u16 {
-        if self.count == 1 { 0 } else { self.choose_of_two(now, tried, rng) }
+        if self.all.len() == 1 { 0 } else { self.choose_of_two(now, tried, rng) }
     }
 
     #[inline(never)]

@@ -20,7 +20,7 @@ impl Endpoints {
     /// How each looks now, in their order; those that a reload took away are not among them.
     pub fn snapshots(&self, now: Time) -> impl Iterator<Item = Snapshot> {
         self.all[..self.count].iter().map(move |endpoint| Snapshot {
-            in_flight: endpoint.under_way,
+            in_flight: if self.all.len() > 1 { endpoint.under_way } else { self.under_way },
             ghosts: endpoint.ghosts.len(),
             failures: endpoint.failures,
             ejected_until: (endpoint.ejected_until > now).then_some(endpoint.ejected_until),

@@ -42,7 +42,7 @@ const MANY: u32 = 20;
 /// So many looks in a row at a crowd are evidence.
 const LOOKS: u32 = 3;
 /// A shorter time without an answer is no pause, in nanoseconds.
-const PAUSE: f64 = 0.1e9;
+const PAUSE: u64 = 100_000_000;
 const SECOND: f64 = 1e9;
 /// After a pause, answers that keep pace teach so many times as fast, for as long as the pause was but not for longer than this.
 const KEEN: f64 = 8.0;
@@ -93,6 +93,8 @@ pub(super) struct Sight {
     pub(super) load: Load,
     /// Answers per second at the best of late; 0 for unknown.
     pub(super) rate: f64,
+    /// Answers since the last look.
+    pub(super) answers: u32,
     /// Whether latency is high in a tight limit.
     pub(super) high: bool,
     /// Calls whose callers have left, and at which the service still works.
@@ -146,7 +148,6 @@ pub(super) struct Watch {
     grown_at: Time,
     /// Anything but silence, and the last answer that was one.
     replied_at: Time,
-    served: bool,
     served_at: Time,
     /// Callers who left late since then, and since there was last no trouble.
     gone: u32,
@@ -181,7 +182,6 @@ impl Default for Watch {
             limit: f64::from(UNKNOWN),
             grown_at: Time::ZERO,
             replied_at: Time::ZERO,
-            served: false,
             served_at: Time::ZERO,
             gone: 0,
             impatient: 0,
@@ -225,22 +225,41 @@ impl Watch {
         (1.1 * self.peak + 2.0).max(LEAST)
     }
 
+    /// Whether nothing was answered for so long that it may have been a pause.
+    #[inline]
+    pub(super) fn is_silent(&self, now: Time) -> bool {
+        now.is_past(self.replied_at, PAUSE)
+    }
+
     /// The upstream answered.
     #[inline]
-    pub(super) fn replied(&mut self, now: Time, rate: f64) {
+    pub(super) fn replied(&mut self, now: Time) {
         self.window.ends += 1;
+        (self.replied_at, self.gone) = (now, 0);
+    }
+
+    /// It is about to answer after a silence, and so many per second is what it does.
+    #[cold]
+    pub(super) fn resumes(&mut self, now: Time, rate: f64) {
         let gap = now.nanos_since(self.replied_at) as f64;
-        if gap > PAUSE && gap > 20.0 * SECOND / rate {
+        if gap > PAUSE as f64 && gap > 20.0 * SECOND / rate {
             (self.paused, self.pause.lasted) = (true, gap);
         }
-        (self.replied_at, self.gone) = (now, 0);
     }
 
     /// It did its work.
     #[inline]
     pub(super) fn served(&mut self, now: Time) {
-        (self.served, self.served_at) = (true, now);
-        self.well = self.well.saturating_add(1);
+        self.served_at = now;
+    }
+
+    /// When it last did; at the beginning of time for never.
+    pub(super) fn served_at(&self) -> Time {
+        self.served_at
+    }
+
+    pub(super) fn has_served(&self) -> bool {
+        self.served_at > Time::ZERO
     }
 
     /// It failed.
@@ -256,7 +275,7 @@ impl Watch {
         self.window.left += 1;
         self.gone += 1;
         self.impatient += 1;
-        !self.served && self.gone >= 4
+        !self.has_served() && self.gone >= 4
     }
 
     /// Somebody finds the limit reached: more, while nothing speaks against it.
@@ -270,8 +289,9 @@ impl Watch {
         }
     }
 
-    /// Looks at all classes. Nothing is learned but in health.
+    /// Looks at all classes, in which there were so many answers since. Nothing is learned but in health.
     pub(super) fn look(&mut self, now: Time, classes: &mut Classes, sight: Sight) -> Turn {
+        self.well = self.well.saturating_add(sight.answers);
         let lasted = (now.nanos_since(self.looked) as f64).clamp(1.0, SECOND);
         (self.looked, self.next) = (now, now + EVERY);
         let loose = self.is_loose();
@@ -354,10 +374,10 @@ impl Watch {
         let (mut sum, rate) = (Sum::default(), classes.iter().map(|class| class.rate).sum::<f64>());
         let replied_at = self.replied_at;
         for class in classes.awake() {
-            let high = is_more(class.live, class.expected);
+            let high = is_more(class.live(), class.expected);
             class.turn(now, lasted, lesson.weight(high));
             if self.pause.proven <= now && now < self.pause.until {
-                class.expected = class.expected.max(f64::from(class.live));
+                class.expected = class.expected.max(f64::from(class.live()));
             }
             class.part(now, replied_at, rate - class.rate, queued);
             let expected = class.expected;
@@ -366,7 +386,7 @@ impl Watch {
             sum.rate += class.rate;
             sum.time += class.rate * class.mean;
             sum.overdue += if class.in_trouble { 0 } else { class.overdue };
-            if is_much(class.live, expected, 0.0) {
+            if is_much(class.live(), expected, 0.0) {
                 sum.crowded_rate += class.rate;
             }
         }
@@ -384,7 +404,7 @@ impl Watch {
         let silent = now.nanos_since(self.replied_at) as f64;
         let long = SILENCE.max(if rate > 0.0 { 10.0 * SECOND / rate } else { 0.0 });
         let (overdue, short) = (sum.overdue + self.gone, silent > SILENCE);
-        if self.served && (silent > long && overdue >= FEW || short && overdue >= MANY) {
+        if self.has_served() && (silent > long && overdue >= FEW || short && overdue >= MANY) {
             return Some(Evidence::Silence);
         }
         let Window { ends, left, failed, .. } = self.window;

@@ -59,7 +59,7 @@ impl Upstream {
         let most_fail = self.classes.most_fail(now);
         let class = self.classes.at(permit.class);
         if let Some(breaker) = &mut class.breaker {
-            let changed = breaker.judge(now, &permit.own, good, &mut self.rng);
+            let changed = breaker.judge(now, &permit.own(), good, &mut self.rng);
             let until = breaker.next_change().unwrap_or(now);
             let key = class.key;
             match changed {
@@ -69,10 +69,10 @@ impl Upstream {
             }
             let closed = breaker.state(now) == State::Closed;
             if closed && !bad && !class.has_failed() {
-                class.breaker = None;
+                class.set_breaker(None);
             }
         } else if bad && !most_fail && class.is_failing() {
-            class.breaker = Breaker::new(*self.breaker.spec(), now).ok().map(Box::new);
+            class.set_breaker(Breaker::new(*self.breaker.spec(), now).ok().map(Box::new));
         }
         good.filter(|good| *good || most_fail)
     }
@@ -86,7 +86,7 @@ impl Upstream {
     #[cold]
     pub(super) fn free_class(&mut self, now: Time, permit: &Permit) {
         if let Some(breaker) = &mut self.classes.at(permit.class).breaker {
-            breaker.free(now, &permit.own);
+            breaker.free(now, &permit.own());
         }
     }
 }

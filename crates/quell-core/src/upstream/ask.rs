@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::{
     Reason, Time,
-    breaker::{Mode, Pass, State},
+    breaker::{Mode, Pass, State, Stub},
     budget,
     endpoints::Tried,
     in_flight::Evidence,
@@ -117,21 +117,22 @@ pub struct Refusal {
 pub struct Permit {
     pub(super) since: Time,
     pub(super) number: u64,
-    pub(super) endpoint: u16,
-    /// Whose slot it holds.
-    pub(super) pool: Pool,
     pub(super) pass: Pass,
     /// Where the pass is from, if from a key's own breaker.
     pub(super) seat: Seat,
-    /// What was taken of the rate limit.
-    pub(super) cost: u32,
+    /// What was taken of the rate limit. As wide as leaves no gap: a permit is moved often, and gaps are moved byte by byte.
+    pub(super) cost: u64,
+    pub(super) endpoint: u16,
+    /// Whose slot it holds.
+    pub(super) pool: Pool,
     /// What kind of call it is, and whose.
     pub(super) class: u16,
     pub(super) caller: u8,
-    /// Whether the upstream has all of its request: only then it holds a slot.
-    pub(super) whole: bool,
+    /// 1 while its request is still being handed over, then 0. An [`Admission`] is moved in one piece only if no field of a permit
+    /// is a `bool`, whose spare values would tell its variants apart.
+    pub(super) uploads: u8,
     /// From its class's own breaker.
-    pub(super) own: Pass,
+    pub(super) own: Stub,
     /// Which credential the upstream sees.
     pub(super) credential: u64,
 }
@@ -147,6 +148,17 @@ impl Permit {
     /// Names the attempt: see [`Upstream::ghost_ended`](super::Upstream::ghost_ended).
     pub const fn id(&self) -> AttemptId {
         AttemptId { endpoint: self.endpoint, number: self.number }
+    }
+
+    /// The pass of its class's own breaker.
+    pub(super) fn own(&self) -> Pass {
+        self.own.pass(self.pass.sent_at())
+    }
+
+    /// Whether the upstream has all of its request: only then it holds a slot.
+    #[inline]
+    pub(super) const fn is_whole(&self) -> bool {
+        self.uploads == 0
     }
 
     /// Which endpoint to send to.

@@ -206,7 +206,7 @@ impl Upstream {
             pools.done(permit.pool);
         }
         if let (Release::Unsent, Some(curbs)) = (how, &mut self.curbs) {
-            curbs.give_back(permit.number, permit.cost);
+            curbs.give_back(permit.number, permit.cost as u32);
         }
     }
 
@@ -225,7 +225,7 @@ impl Upstream {
             permit.pool = ask.pool;
         }
         if let Some(curbs) = &mut self.curbs
-            && !curbs.take(now, permit.cost)
+            && !curbs.take(now, ask.cost)
         {
             permit.cost = 0; // nothing was taken, so nothing goes back
             self.would_refuse.rate_limit += 1;

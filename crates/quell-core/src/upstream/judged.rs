@@ -10,16 +10,15 @@ impl Upstream {
         if !matches!(outcome, Outcome::Success) {
             return self.judge_other(now, permit, outcome);
         }
-        self.answered(now, permit);
-        self.endpoints.judge(permit.endpoint, Some(true), now);
+        if self.endpoints.answered(now) {
+            self.tell_apart(now, permit, true);
+            self.endpoints.judge(permit.endpoint, Some(true), now);
+        }
         self.served(now, permit, true);
         let changes = self.purse.earn(now);
         self.note_budget(changes);
-        if self.classes.get(permit.class).breaker.is_some() {
-            self.judge_class(now, permit, Some(true));
-        }
         if self.curbs.is_some() {
-            return self.judge_curbed(now, permit, outcome, Some(true));
+            return self.judge_curbed(now, permit, &Outcome::Success, Some(true));
         }
         if let Some(state) = self.breaker.judge(now, &permit.pass, Some(true), &mut self.rng) {
             self.note_breaker(now, state);
@@ -29,8 +28,8 @@ impl Upstream {
     /// What is no success, and is not to slow down what is.
     #[cold]
     fn judge_other(&mut self, now: Time, permit: &Permit, outcome: &Outcome) {
-        if outcome.is_answer() {
-            self.answered(now, permit);
+        if outcome.is_answer() && self.endpoints.answered(now) {
+            self.tell_apart(now, permit, outcome.is_served());
         }
         if outcome.is_served() {
             self.served(now, permit, false);
@@ -63,34 +62,50 @@ impl Upstream {
     #[inline]
     fn served(&mut self, now: Time, permit: &Permit, good: bool) {
         self.in_flight.replied(now);
-        if !permit.whole {
-            return; // it answered before it had all of the request
-        }
-        let (load, sent_at) = (self.load(), permit.pass.sent_at());
-        let class = self.classes.at(permit.class);
-        if good {
-            class.latency.record(now, now.since(sent_at));
-        }
-        if self.in_flight.served(now, sent_at, load, class) {
-            self.note_limit();
+        if !permit.is_whole() {
+            return self.served_early(now, permit, good);
         }
         let class = self.classes.at(permit.class);
-        if now.nanos_since(permit.since) > class.patience {
-            // A late answer that was still taken teaches the same.
-            self.in_flight.waited(now, permit.since, class);
+        if now.is_past(permit.since, class.patience) {
+            self.in_flight.waits(now, permit.since, class);
         }
-        if self.endpoints.is_one() {
-            return;
+        if self.in_flight.served(now, permit.pass.sent_at(), good, class) && good {
+            self.judge_class(now, permit, Some(true));
         }
-        self.endpoints.took(permit.endpoint, now, class.times(now.nanos_since(sent_at)));
+        if !self.in_flight.is_loose() {
+            self.find_limit(now, permit);
+        }
     }
 
-    /// The endpoint has got past all that was sent before; what is held apart with its class only if that answers.
-    #[inline]
-    fn answered(&mut self, now: Time, permit: &Permit) {
-        self.endpoints.answered(permit.endpoint, permit.number, now, |class| {
+    /// The same before it had all of the request: how long that took says nothing.
+    #[cold]
+    fn served_early(&mut self, now: Time, permit: &Permit, good: bool) {
+        if good {
+            self.judge_class(now, permit, Some(true));
+        }
+    }
+
+    /// What a tight limit learns from an answer.
+    #[cold]
+    fn find_limit(&mut self, now: Time, permit: &Permit) {
+        let (load, class) = (self.load(), self.classes.get(permit.class));
+        if self.in_flight.found(now, permit.pass.sent_at(), load, class) {
+            self.note_limit();
+        }
+    }
+
+    /// Where there are ghosts, or several endpoints: one of them has got past all that was sent before; what is held apart with
+    /// its class only if that answers.
+    #[inline(never)]
+    fn tell_apart(&mut self, now: Time, permit: &Permit, is_served: bool) {
+        self.endpoints.get_past(permit.endpoint, permit.number, |class| {
             class != permit.class && self.classes.get(class).in_trouble
         });
+        if is_served && permit.is_whole() && !self.endpoints.is_one() {
+            let took = now.nanos_since(permit.pass.sent_at());
+            let times = self.classes.get(permit.class).times(took);
+            self.endpoints.took(permit.endpoint, now, times);
+        }
     }
 
     /// Looks at all classes, and at what is due.

@@ -43,7 +43,7 @@ pub use levers::{Lever, Pulled, Stuck};
 
 use crate::{
     Fault, Outcome, Reason, Rng, Time,
-    breaker::{Breaker, Pass, State},
+    breaker::{Breaker, Pass, State, Stub},
     budget::{self, Purse, Receipt, purse::Child},
     callers::Callers,
     classes::Classes,
@@ -144,16 +144,16 @@ impl Upstream {
     /// May this attempt be sent? Takes a slot only if every gate agrees.
     #[inline]
     pub fn admit(&mut self, now: Time, ask: &Ask) -> Admission {
-        match self.admit_calmly(now, ask) {
-            Some(permit) => Admission::Go(permit),
+        match self.enter_calmly(now, ask) {
+            Some(class) => Admission::Go(self.go(now, ask, class)),
             None => self.admit_closely(now, ask),
         }
     }
 
-    /// [`Upstream::admit`] when there is nothing to look at but a free slot, and so it is almost always. `None` says
-    /// no more than that a closer look is needed.
+    /// The beginning of [`Upstream::admit`] when there is nothing to look at but a free slot, and so it is almost always: the
+    /// class of a call that [may go](Upstream::go). `None` says no more than that a closer look is needed.
     #[inline(always)]
-    pub(crate) fn admit_calmly(&mut self, now: Time, ask: &Ask) -> Option<Permit> {
+    pub(crate) fn enter_calmly(&mut self, now: Time, ask: &Ask) -> Option<u16> {
         if now >= self.in_flight.next_look() {
             self.look(now);
         }
@@ -162,19 +162,30 @@ impl Upstream {
             && self.levers.is_empty()
             && ask.attempt <= 1
             && ask.deadline > now
-            && match self.in_flight.is_haunted() {
-                false => self.endpoints.under_way() < self.in_flight.limit(),
-                true => self.endpoints.ghosts() == 0 && self.has_many_slots(),
-            };
+            && !ask.uploads
+            && (self.endpoints.under_way() < self.in_flight.open()
+                || self.in_flight.is_haunted()
+                    && self.endpoints.ghosts() == 0
+                    && self.has_many_slots());
         if !calm {
             return None;
         }
-        let class = self.classes.enter(ask.class, now);
-        if !self.classes.get(class).is_calm() {
-            return None;
-        }
+        let index = self.classes.enter(ask.class, now);
+        let class = self.classes.at(index);
+        class.is_calm().then(|| {
+            class.sends(now);
+            index
+        })
+    }
+
+    /// Sends a call whose class was entered calmly.
+    #[inline(always)]
+    pub(crate) fn go(&mut self, now: Time, ask: &Ask, class: u16) -> Permit {
         let endpoint = self.endpoints.choose(now, ask.tried, &mut self.rng);
-        Some(self.send_to(now, ask, endpoint, Seat::NOWHERE, class))
+        let number = self.endpoints.sent(endpoint);
+        let pass = self.breaker.take_calmly(now);
+        let permit = self.permit(now, ask, class, (endpoint, number), pass);
+        Permit { uploads: 0, ..permit }
     }
 
     /// [`Upstream::admit`] with every gate looked at.
@@ -212,7 +223,7 @@ impl Upstream {
             Some(_) => self.release_curbed(now, permit, how),
         }
         self.callers.give(permit.caller);
-        if permit.whole {
+        if permit.is_whole() {
             self.classes.at(permit.class).ends(permit.pass.sent_at());
             match how {
                 Release::Done | Release::Unsent => self.endpoints.done(permit.endpoint),
@@ -231,7 +242,7 @@ impl Upstream {
 
     /// The upstream has been handed all of this attempt's request: only now it holds a slot, and its time begins.
     pub fn given(&mut self, now: Time, permit: &mut Permit) {
-        if !core::mem::replace(&mut permit.whole, true) {
+        if core::mem::take(&mut permit.uploads) != 0 {
             permit.pass.begins(now);
             self.endpoints.begins(permit.endpoint);
             self.classes.at(permit.class).sends(now);
@@ -430,20 +441,34 @@ impl Upstream {
         self.send_to(now, ask, endpoint, seat, class)
     }
 
-    #[inline]
+    #[inline(never)]
     fn send_to(&mut self, now: Time, ask: &Ask, endpoint: u16, seat: Seat, index: u16) -> Permit {
         let pass = match seat {
             Seat::NOWHERE => self.breaker.take(now),
             _ => self.take_key(now, seat),
         };
         let class = self.classes.at(index);
+        class.sent_at = now;
+        let own = class.breaker.as_mut().map_or(Stub::NONE, |breaker| breaker.take(now).stub());
         let number = if ask.uploads {
             self.endpoints.number()
         } else {
             class.sends(now);
             self.endpoints.sent(endpoint)
         };
-        let own = class.breaker.as_mut().map_or(Pass::NONE, |breaker| breaker.take(now));
+        let permit = self.permit(now, ask, index, (endpoint, number), pass);
+        Permit { seat, own, ..permit }
+    }
+
+    #[inline(always)]
+    fn permit(
+        &mut self,
+        now: Time,
+        ask: &Ask,
+        class: u16,
+        (endpoint, number): (u16, u64),
+        pass: Pass,
+    ) -> Permit {
         let caller = Callers::group(ask.caller);
         self.callers.take(caller, now);
         Permit {
@@ -452,12 +477,12 @@ impl Upstream {
             endpoint,
             pool: Pool::NONE, // until it has a slot there
             pass,
-            seat,
-            cost: ask.cost,
-            class: index,
+            seat: Seat::NOWHERE,
+            cost: ask.cost.into(),
+            class,
             caller,
-            whole: !ask.uploads,
-            own,
+            uploads: ask.uploads.into(),
+            own: Stub::NONE,
             credential: ask.credential,
         }
     }

@@ -162,11 +162,10 @@ fn a_class_that_answers_again_is_asked_more_and_more_and_not_by_all_who_waited()
         if ms % 5 == 0 {
             shop.come(ms, QUICK, 3, None);
         }
+        let takes = if (6_000..9_000).contains(&ms) { 9_010 - ms } else { 50 };
         if ms % 20 == 0 {
-            let hangs = (6_000..9_000).contains(&ms);
             match shop.upstream.admit(at(ms), &ask(at(ms), SLOW)) {
                 Admission::Go(permit) => {
-                    let takes = if hangs { 9_010 - ms } else { 50 };
                     shop.ends.push(Reverse((ms + takes, shop.inside.len(), false)));
                     shop.inside.push(Some(permit));
                 }
@@ -177,7 +176,7 @@ fn a_class_that_answers_again_is_asked_more_and_more_and_not_by_all_who_waited()
         shop.upstream.poll(at(ms), &mut wake);
         for Wake { result, .. } in wake.drain(..) {
             if let Ok(permit) = result {
-                shop.ends.push(Reverse((ms + 50, shop.inside.len(), false)));
+                shop.ends.push(Reverse((ms + takes, shop.inside.len(), false)));
                 shop.inside.push(Some(permit));
             }
         }

@@ -168,7 +168,7 @@ impl Upstream {
             let index = classes.find(ask.class);
             let class = classes.get(index);
             let has_room = !class.in_trouble || class.has_room(now, endpoints.ghosts_of(index));
-            has_room.then_some(held + u32::from(class.live >= class.share))
+            has_room.then_some(held + u32::from(class.live() >= class.share))
         })
     }
 
