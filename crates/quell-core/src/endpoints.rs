@@ -411,7 +411,7 @@ impl Endpoints {
     #[inline]
     pub(crate) fn answered(&mut self, now: Time) -> bool {
         self.answered_at = now;
-        self.ghosts > 0 || self.all.len() > 1
+        self.ghosts + self.all.len() > 1
     }
 
     /// It was this one, and the answer to attempt `number`: it has got past all that was sent before, but for the kinds that are held

@@ -96,8 +96,11 @@ pub struct Load {
 pub struct InFlight {
     kind: Limit,
     limit: u32,
-    /// How many may be under way before anything else is looked at: the limit while it is loose, and otherwise none.
+    /// How many may be under way before anything else is looked at: the limit while it is loose and nothing else has a say, and
+    /// otherwise none.
     open: u32,
+    /// Whether something else has a say.
+    is_shut: bool,
     per_try: Duration,
     left: Patience,
     /// `T`, as of the last look.
@@ -129,6 +132,7 @@ impl InFlight {
             kind,
             limit,
             open: if matches!(kind, Limit::Adaptive { .. }) { limit } else { 0 },
+            is_shut: false,
             per_try,
             left: Patience::default(),
             patience: per_try.min(UNTOLD_PATIENCE),
@@ -183,8 +187,14 @@ impl InFlight {
         }
     }
 
+    /// Whether more than the limit has to be looked at for every call.
+    pub(crate) fn shut(&mut self, is_shut: bool) {
+        self.is_shut = is_shut;
+        self.reopen();
+    }
+
     fn reopen(&mut self) {
-        self.open = if self.is_haunted() { 0 } else { self.limit };
+        self.open = if self.is_shut || self.is_haunted() { 0 } else { self.limit };
     }
 
     /// How many may be under way before anything else is looked at.
@@ -286,13 +296,20 @@ impl InFlight {
         class.offset.or(self.raw.then_some(0))
     }
 
-    /// The upstream replied, whatever it was.
+    /// The upstream replied, and did what it was asked.
     #[inline]
     pub(crate) fn replied(&mut self, now: Time) {
         if self.watch.is_silent(now) {
             self.watch.resumes(now, self.rate());
         }
         self.watch.replied(now);
+    }
+
+    /// It replied that it did not.
+    #[cold]
+    pub(crate) fn declined(&mut self, now: Time) {
+        self.replied(now);
+        self.watch.declined();
     }
 
     /// It was a failure.

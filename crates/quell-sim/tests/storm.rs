@@ -70,5 +70,5 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     assert_eq!(a, b);
     assert_ne!(a.hash, run(&scenario, 8).unwrap().hash);
     // Pinned: another machine, or a change that was not meant to change behaviour, must give the same.
-    assert_eq!(format!("{:016x}", a.hash), "e36aaaf28168a03f");
+    assert_eq!(format!("{:016x}", a.hash), "120bd02e6bde98d9");
 }

@@ -231,11 +231,16 @@ impl Watch {
         now.is_past(self.replied_at, PAUSE)
     }
 
-    /// The upstream answered.
+    /// The upstream answered. Those whom it served are counted [at the next look](Watch::look).
     #[inline]
     pub(super) fn replied(&mut self, now: Time) {
-        self.window.ends += 1;
         (self.replied_at, self.gone) = (now, 0);
+    }
+
+    /// An answer was no service.
+    #[cold]
+    pub(super) fn declined(&mut self) {
+        self.window.ends += 1;
     }
 
     /// It is about to answer after a silence, and so many per second is what it does.
@@ -292,6 +297,7 @@ impl Watch {
     /// Looks at all classes, in which there were so many answers since. Nothing is learned but in health.
     pub(super) fn look(&mut self, now: Time, classes: &mut Classes, sight: Sight) -> Turn {
         self.well = self.well.saturating_add(sight.answers);
+        self.window.ends += sight.answers;
         let lasted = (now.nanos_since(self.looked) as f64).clamp(1.0, SECOND);
         (self.looked, self.next) = (now, now + EVERY);
         let loose = self.is_loose();

@@ -34,7 +34,7 @@ impl Upstream {
         if outcome.is_served() {
             self.served(now, permit, false);
         } else if let Outcome::Failed(Failure { code: Some(_), .. }) = outcome {
-            self.in_flight.replied(now);
+            self.in_flight.declined(now);
         }
         if let Outcome::Failed(Failure { hint: Some(hint), .. }) = outcome {
             self.hold_back(now, *hint, permit.credential);

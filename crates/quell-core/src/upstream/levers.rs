@@ -114,6 +114,7 @@ impl Upstream {
             None if self.levers.len() >= MOST => return Err(Stuck::TooMany),
             None => self.levers.push(pulled),
         }
+        self.in_flight.shut(true);
         match lever {
             Lever::RetriesOff | Lever::Attempts(_) => {}
             Lever::Limit(limit) => {
@@ -293,6 +294,7 @@ impl Upstream {
 
     /// The breaker knows its own time.
     fn ended(&mut self, over: Pulled) {
+        self.in_flight.shut(self.is_curbed());
         if let Lever::Limit(_) = over.lever {
             self.in_flight.let_go();
             self.note_limit();

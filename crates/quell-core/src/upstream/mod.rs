@@ -114,7 +114,7 @@ impl Upstream {
         let mut endpoints = Endpoints::new(spec.endpoints, spec.ejection, now)?;
         endpoints.set_mode(spec.modes.ejection);
         endpoints.set_pools(Pools::new(spec.pools, spec.in_flight, spec.endpoints)?);
-        Ok(Self {
+        let mut upstream = Self {
             rng: Rng::new(seed),
             breaker: Breaker::new(spec.breaker, now)?,
             purse: Purse::new(spec.budget, spec.children, now)?,
@@ -138,7 +138,14 @@ impl Upstream {
             drops: 0,
             dropped: Vec::new(),
             events: Events::default(),
-        })
+        };
+        upstream.in_flight.shut(upstream.is_curbed());
+        Ok(upstream)
+    }
+
+    /// Whether curbs or levers have a say in every call.
+    fn is_curbed(&self) -> bool {
+        self.curbs.is_some() || !self.levers.is_empty()
     }
 
     /// May this attempt be sent? Takes a slot only if every gate agrees.
@@ -158,13 +165,12 @@ impl Upstream {
             self.look(now);
         }
         let calm = self.breaker.is_calm()
-            && self.curbs.is_none()
-            && self.levers.is_empty()
             && ask.attempt <= 1
             && ask.deadline > now
             && !ask.uploads
             && (self.endpoints.under_way() < self.in_flight.open()
                 || self.in_flight.is_haunted()
+                    && !self.is_curbed()
                     && self.endpoints.ghosts() == 0
                     && self.has_many_slots());
         if !calm {

@@ -79,6 +79,7 @@ impl Upstream {
         self.queue_wait = queue_wait;
         self.least_queue = least_queue;
         self.curbs = Curbs::adopt(self.curbs.take(), curbs, self.endpoints.last_sent(), now);
+        self.in_flight.shut(self.is_curbed());
         self.poll(now, wake);
         Ok(())
     }
