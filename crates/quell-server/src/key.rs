@@ -226,7 +226,7 @@ mod tests {
         assert!(text.contains("MY_SHOP_KEY_HASH=sha256:"), "{text}");
         let (_, file) = text.split_once("config file:").unwrap();
         let file = format!("version = 1\n{file}");
-        let config = quell::config::Config::parse("t", &file, &[]).unwrap();
+        let config = crate::config::Config::parse("t", &file, &[]).unwrap();
         assert_eq!(config.tenants["my-shop"].keys[0].to_string(), "env:MY_SHOP_KEY_HASH");
     }
 }

@@ -2,6 +2,7 @@
 
 mod admin;
 pub mod check;
+pub mod config;
 pub mod ctl;
 pub mod demo;
 pub mod explain;

@@ -10,6 +10,6 @@ pub struct Args {}
 
 /// Runs the command.
 pub fn main(_: &Args) -> anyhow::Result<ExitCode> {
-    print!("{}", quell::config::schema());
+    print!("{}", crate::config::schema());
     Ok(ExitCode::SUCCESS)
 }

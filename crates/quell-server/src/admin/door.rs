@@ -4,9 +4,9 @@
 //! that it lets point to 127.0.0.1. Such a request names the page's host, or its origin. So a request has to be for a name
 //! that only this machine has; and whoever changes something has to know the token.
 
+use crate::config::Secret;
 use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::{HeaderMap, StatusCode, Uri};
-use quell::config::Secret;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use quell::config::{self, Config};
+use crate::config::{self, Config};
 use serde_json::{Map, Number, Value};
 use toml::de::{DeTable, DeValue};
 

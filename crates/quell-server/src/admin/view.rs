@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::config::Config;
 use quell::Upstream;
-use quell::config::Config;
 use quell::core::breaker::{Mode, State};
 use quell::core::credit::Role;
 use quell::core::worst::{Given, worst};

@@ -10,7 +10,7 @@ mod show;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use quell::config::{Error, Override, value};
+use crate::config::{Error, Override, value};
 
 pub(crate) use self::report::called;
 use self::report::{Given, Report};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quell::config::{Config, Error, Place, Policy, Upstream, value::Written};
+use crate::config::{Config, Error, Place, Policy, Upstream, value::Written};
 use quell::core::{
     self, backoff, breaker, idempotency, in_flight::Limit, lint, queue::Order, worst,
 };
@@ -133,7 +133,7 @@ impl From<&Error> for Wrong {
         let Error::Wrong(problems) = error else {
             return std::iter::once(&error.to_string()).collect();
         };
-        let problem = |problem: &quell::config::Problem| {
+        let problem = |problem: &crate::config::Problem| {
             let (line, column) = match problem.place {
                 Place::File { line, column, .. } => (Some(line), Some(column)),
                 Place::Setting(_) => (None, None),

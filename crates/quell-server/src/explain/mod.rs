@@ -16,9 +16,9 @@ mod why;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
+use crate::config::{Config, Override, Policy, value};
 use anyhow::Context;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header::RETRY_AFTER};
-use quell::config::{Config, Override, Policy, value};
 use quell::core::{self, Failure, Fault, Outcome};
 use quell::http::{IDEMPOTENCY_KEY, LONGEST_KEPT};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use quell::config::Budget;
+use crate::config::Budget;
 use quell::core::budget::{self, fleet_allows};
 use quell::core::spec::Invalid;
 use quell::core::{Policy, Reason};

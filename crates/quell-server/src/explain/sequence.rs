@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quell::config::value;
+use crate::config::value;
 use quell::core::budget::{self, Budget};
 use quell::core::{Fault, Rng, Time};
 use serde::Serialize;

@@ -1,8 +1,8 @@
 //! Which: the route that a request takes, as the gateway finds it.
 
+use crate::config::Config;
 use anyhow::{Context, anyhow, bail};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use quell::config::Config;
 
 use crate::gateway::plan::{self, Terms};
 use crate::gateway::route::{Matcher, Seen};

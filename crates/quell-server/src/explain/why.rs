@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use quell::config::Policy;
-use quell::config::value::Written;
+use crate::config::Policy;
+use crate::config::value::Written;
 use quell::core::Reason;
 use quell::http::LONGEST_KEPT;
 

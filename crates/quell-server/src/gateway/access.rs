@@ -21,8 +21,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::config::AccessLog;
 use parking_lot::Mutex;
-use quell::config::AccessLog;
 
 pub(super) use line::Line;
 

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::config::TenantsNeed;
 use http::Response;
 use http::header::HeaderMap;
-use quell::config::TenantsNeed;
 use quell::core::budget::purse::Child;
 use quell::core::{Priority, Reason};
 use quell::http::quota;

@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::config::{self, ClientTls, HostField, Protocol, Target};
 use quell::Upstream;
-use quell::config::{self, ClientTls, HostField, Protocol, Target};
 use rustls::pki_types::ServerName;
 
 use super::resolve::{Names, Resolver};

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::thread::available_parallelism;
 
-use quell::config::{self, Listen, Override, Problems, Protocol};
+use crate::config::{self, Listen, Override, Problems, Protocol};
 use quell::core::spec::{PolicySpec, UpstreamSpec};
 use thiserror::Error;
 
-pub use quell::config::{HostField, InvalidTarget, Target};
+pub use crate::config::{HostField, InvalidTarget, Target};
 
 use super::plan::everything;
 use super::resolve::Names;

@@ -9,10 +9,10 @@
 //! the caller's time; and refusals of ours become trailers at the very end, whoever made them. Everything else, trailers too,
 //! passes as in any other call. A static `fallback` is HTTP and stays it.
 
+use crate::config::RouteProtocol;
 use http::header::{CONTENT_LENGTH, HeaderMap};
 use http::{Response, StatusCode};
 use quell::Clock;
-use quell::config::RouteProtocol;
 use quell::core::{Failure, Outcome, Reason, Time};
 use quell::http::Word;
 use quell::http::grpc::{self, Code, Codes};

@@ -6,13 +6,13 @@
 
 use std::net::IpAddr;
 
+use crate::config::HostField;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE, VIA,
 };
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Request, Uri, Version};
-use quell::config::HostField;
 
 use super::lane::Lane;
 

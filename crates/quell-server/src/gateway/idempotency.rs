@@ -10,9 +10,9 @@
 
 use std::time::Duration;
 
+use crate::config::Keys;
 use http::Response;
 use http::request::Parts;
-use quell::config::Keys;
 use quell::core::Reason;
 use quell::core::idempotency::Rules;
 use quell::http::headers::{Answer, answer};

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::config::{HostField, Protocol};
 use bytes::Bytes;
 use http_body::Frame;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use quell::config::{HostField, Protocol};
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
 

@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::config::Listen;
 use parking_lot::Mutex;
-use quell::config::Listen;
 use quell::core::in_flight::Limit;
 use quell::core::{Event as Change, Reason};
 use quell::observe::{Event, Observe};

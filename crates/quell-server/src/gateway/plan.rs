@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quell::config::{self, Match, RouteProtocol, TenantsNeed};
+use crate::config::{self, Match, RouteProtocol, TenantsNeed};
 use quell::core::Policy;
 use quell::levers::route_key;
 use quell::upstream::Host;

@@ -8,8 +8,8 @@
 
 use std::path::Path;
 
+use crate::config::{Config, Secret, ServerTls};
 use quell::Clock;
-use quell::config::{Config, Secret, ServerTls};
 
 use super::backend;
 use super::tenants::Tenants;
@@ -39,7 +39,7 @@ pub(crate) fn look(file: &Config) -> Findings {
         }
     }
     // Where nothing speaks TLS, nothing is loaded.
-    let with_tls = |(_, written): &(&String, &quell::config::Upstream)| {
+    let with_tls = |(_, written): &(&String, &crate::config::Upstream)| {
         written.endpoints.iter().any(|target| target.tls)
     };
     for (name, written) in file.upstreams.iter().filter(with_tls) {

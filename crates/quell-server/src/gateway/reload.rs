@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::config;
 use parking_lot::Mutex;
-use quell::config;
 use thiserror::Error;
 use tokio::time::sleep;
 

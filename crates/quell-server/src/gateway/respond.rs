@@ -98,7 +98,7 @@ pub(super) fn reply(
 }
 
 /// What the route gives in place of what there is not. The connection of a reply that it replaces is let go.
-fn instead(response: Response<Body>, fallback: &quell::config::Fallback) -> Response<Body> {
+fn instead(response: Response<Body>, fallback: &crate::config::Fallback) -> Response<Body> {
     let (_, body) = response.into_parts();
     let body = Body::own(Bytes::from(fallback.body.clone()), body.into_busy());
     let mut response = Response::new(body);

@@ -6,10 +6,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::config::{self, Match, PathMatch};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Uri};
-use quell::config::{self, Match, PathMatch};
 use quell::core::Policy;
 use quell::core::budget::purse::Child;
 use quell::core::credit::Role;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread::{self, JoinHandle};
 
+use crate::config::{Listen, ServerTls};
 use arc_swap::ArcSwap;
-use quell::config::{Listen, ServerTls};
 use quell::core::spec::Invalid;
 use quell::http::keyed::Keys;
 use quell::http::quota;

@@ -8,8 +8,8 @@
 
 use std::{fs::OpenOptions, io::Write, path::PathBuf, process::ExitCode};
 
+use crate::config::Target;
 use anyhow::{Context, bail};
-use quell::config::Target;
 
 const STARTER: &str = include_str!("starter.toml");
 /// The service in the text.
@@ -56,7 +56,7 @@ fn starter(to: &Target, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use quell::config::{Config, Policy, Preset};
+    use crate::config::{Config, Policy, Preset};
 
     use super::*;
 

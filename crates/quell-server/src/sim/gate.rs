@@ -15,7 +15,7 @@ mod figures;
 
 use std::time::Duration;
 
-use quell::config::{
+use crate::config::{
     fields::Fields,
     read::{Raw, Read},
     value,

@@ -22,8 +22,8 @@ use std::{
     process::ExitCode,
 };
 
+use crate::config::{Error, Override};
 use anyhow::ensure;
-use quell::config::{Error, Override};
 use quell_sim::{Run, Scenario, precheck::Precheck, verdict::Count};
 use serde::Serialize;
 

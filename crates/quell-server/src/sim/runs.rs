@@ -12,9 +12,9 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
+use crate::config::Override;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
-use quell::config::Override;
 use quell_sim::{Run, Scenario, verdict::Early};
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quell::config::fields::Fields;
+use crate::config::fields::Fields;
 use quell_sim::scenario::{Outage, OutageKind};
 
 use super::time::needed;

@@ -34,7 +34,7 @@ mod way;
 
 use std::path::Path;
 
-use quell::config::{Config, Error, Override, Problems};
+use crate::config::{Config, Error, Override, Problems};
 
 pub use plan::{Plan, Way};
 pub use shipped::{DEMO, GATEWAYS, LADDER, SHIPPED, STORM, Shipped, nearest, shipped};

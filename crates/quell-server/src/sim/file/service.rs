@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quell::config::fields::Fields;
+use crate::config::fields::Fields;
 use quell_sim::{
     dist::Dist,
     scenario::{Abandonment, Cold, Order, Queue, Service, Shards, Sharing},

@@ -1,6 +1,6 @@
 //! Scenario files that ship with the command.
 
-use quell::config::value;
+use crate::config::value;
 
 /// A scenario file that ships with Quell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! A store through which a fleet shares one budget of retries.
 
-use quell::config::fields::Fields;
+use crate::config::fields::Fields;
 use quell_sim::scenario::{Away, Store};
 
 use super::time::needed;

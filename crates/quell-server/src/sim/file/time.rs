@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quell::config::{
+use crate::config::{
     fields::Fields,
     read::{Raw, Read},
     value,

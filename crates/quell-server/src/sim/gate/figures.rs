@@ -1,6 +1,6 @@
 //! Figures of a run that can be promised.
 
-use quell::config::fields::Fields;
+use crate::config::fields::Fields;
 use quell_sim::{Run, verdict::Count};
 
 use super::{Limits, Within};
