@@ -41,7 +41,7 @@ fn served(run: &Run, seconds: Range<usize>) -> f64 {
 
 /// The crowd comes half a second before the outage, with it, in the midst of it, or at its very end. Where crowds cost, everybody's
 /// return may be taken for the usual until the next dip, 15 s later. A crowd that comes in the very second of the outage leaves the
-/// limit nothing to learn from: about one such run in fifty takes longer.
+/// limit nothing to learn from: one or two such runs in a hundred take longer.
 #[test]
 fn a_storm_that_begins_in_quiet_use_heals() {
     let mut late = Vec::new();

@@ -20,6 +20,7 @@ mod life;
 mod names;
 mod parts;
 mod proxy;
+mod readers;
 mod reasons;
 mod reloads;
 mod retry;
