@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    Call, Failure, Fault, Input, Outcome, Policy, Rng, Step, Time, Upstream, breaker,
+    Arrival, Call, Failure, Fault, Input, Outcome, Policy, Rng, Step, Time, Upstream, breaker,
     budget::tokens,
     hedge::Hedge,
     spec::{PolicySpec, UpstreamSpec},
@@ -194,12 +194,12 @@ impl Chain {
         })
         .unwrap();
         let mut upstream = unbounded(&policy);
-        let mut call = Call::new();
-        call.set_repeatable(true);
-        call.set_credit(match self.alone {
+        let credit = match self.alone {
             true => Credit::new(Role::Edge, attempts, None),
             false => Credit::new(Role::Auto, attempts, received),
-        });
+        };
+        let mut call = Call::of(Arrival { credit: Some(credit), ..Arrival::new() });
+        call.set_repeatable(true);
         let (mut now, mut wake, mut input) = (Time::ZERO, Vec::new(), Input::Start);
         loop {
             match call.step(now, input, &policy, &mut upstream, &mut wake) {

@@ -44,7 +44,7 @@ pub mod worst;
 #[cfg(test)]
 mod testing;
 
-pub use call::{Answer, Call, Finish, Input, Send, Step};
+pub use call::{Answer, Arrival, Call, Finish, Input, Send, Step};
 pub use event::Event;
 pub use outcome::{Delivery, Failure, Fault, Outcome};
 pub use queue::Ticket;

@@ -3,7 +3,7 @@
 //! **Why.** The core compares calls with calls of their own kind, and knows a kind by a number. People want to see names, and
 //! strangers can ask for as many paths as they like: so names are kept here, and not more than so many.
 //!
-//! **How.** [`Upstream::class`] takes the key of a kind and gives the class to tell the [call](quell_core::Call::set_class):
+//! **How.** [`Upstream::class`] takes the key of a kind and gives the class to tell the [arrival](quell_core::Arrival::class):
 //! the same, or 0 (`other`) where there are already 64. A known one costs a look at an array. When there is no room, those that
 //! nobody has asked for in a minute make some. [`Upstream::classes`] shows what was learned of each.
 //!

@@ -16,7 +16,7 @@ use crate::{
     levers::route_key,
     quell::Owned,
     run::{drive, drive_blocking},
-    upstream::Guard,
+    upstream::{Guard, Terms as _},
 };
 
 /// A call under way, boxed because `await` needs a future with a name. Dropping it gives back all that the call holds.
@@ -190,15 +190,14 @@ impl<'a, F, T, E> Prepared<'a, F, T, E> {
     }
 
     fn parts<G>(self, attempt: impl FnOnce(F) -> G) -> (Guard<Owned>, Caller<'a, G, T, E>) {
-        let mut guard = self.quell.begin();
+        let (terms, mut arrival) = self.quell.arrive();
         if let Some(within) = self.deadline {
-            let by = guard.upstream().clock().now() + within;
-            guard.call().set_deadline(by);
+            arrival.leaves_by(terms.upstream().clock().now() + within);
         }
         if let Some(operation) = &self.options.operation {
-            let class = guard.upstream().class(route_key(operation), || operation.clone());
-            guard.call().set_class(class);
+            arrival.class = terms.upstream().class(route_key(operation), || operation.clone());
         }
+        let guard = Guard::new(terms, arrival);
         let caller = Caller::new(attempt(self.attempt), self.options, self.key, &guard);
         (guard, caller)
     }

@@ -4,8 +4,8 @@ use std::{future::Future, ops::Deref, sync::Arc};
 
 use arc_swap::{ArcSwap, Cache};
 use quell_core::{
-    Call, Policy, Snapshot,
-    credit::{Credit, Retries, Role, Sends},
+    Arrival, Call, Policy, Snapshot,
+    credit::{Retries, Role, Sends},
     spec::{Invalid, UpstreamSpec},
 };
 
@@ -181,9 +181,16 @@ impl Quell {
     /// among its tenant's, where tenants have a budget of their own.
     #[inline]
     pub fn begin(&self) -> Guard<Owned> {
-        let mut guard = Guard::new(Owned::of(self.0.terms.load_full()));
-        Owned::join(&mut guard);
-        guard
+        let (terms, arrival) = self.arrive();
+        Guard::new(terms, arrival)
+    }
+
+    /// What a call goes by that comes now, and what its context tells of it.
+    #[inline]
+    pub(crate) fn arrive(&self) -> (Owned, Arrival) {
+        let terms = Owned::of(self.0.terms.load_full());
+        let arrival = terms.arrival();
+        (terms, arrival)
     }
 }
 
@@ -255,29 +262,29 @@ impl Owned {
         Self { both, context: Context::current() }
     }
 
-    /// A call on these terms begins, in the context they are of, if any.
+    /// What the context of these terms, if there is one, tells of a call that comes now.
     #[inline]
-    pub(crate) fn join(guard: &mut Guard<Self>) {
-        if guard.terms().context.is_some() {
-            Self::join_context(guard);
+    pub(crate) fn arrival(&self) -> Arrival {
+        match &self.context {
+            None => Arrival::new(),
+            Some(context) => self.arrival_in(context),
         }
     }
 
     #[cold]
-    fn join_context(guard: &mut Guard<Self>) {
-        let Some(context) = guard.terms().context.clone() else { return };
+    fn arrival_in(&self, context: &Context) -> Arrival {
+        let mut arrival = Arrival::new();
         if let Some(deadline) = context.deadline() {
-            guard.call().set_deadline(deadline);
+            arrival.leaves_by(deadline);
         }
         if let Some(received) = context.credit() {
-            let attempts = guard.terms().policy().attempts();
-            guard.call().set_credit(Credit::new(Role::Auto, attempts, Some(received)));
+            arrival.joins_chain(Role::Auto, self.policy().attempts(), Some(received));
         }
         if let Some(tenant) = context.tenant() {
-            let child = guard.upstream().child(tenant);
-            guard.call().set_child(child);
-            guard.call().set_caller(caller_key(tenant.as_bytes()));
+            arrival.child = self.upstream().child(tenant);
+            arrival.caller = caller_key(tenant.as_bytes());
         }
+        arrival
     }
 
     /// What the call goes by.

@@ -40,7 +40,8 @@ use std::{
 };
 
 use quell_core::{
-    Call, Input, Outcome, Permit, Policy, Refusal, Release, Snapshot, Step, Ticket, Time, Wake,
+    Arrival, Call, Input, Outcome, Permit, Policy, Refusal, Release, Snapshot, Step, Ticket, Time,
+    Wake,
     budget::purse::Child,
     spec::{Invalid, UpstreamSpec},
 };
@@ -108,10 +109,16 @@ impl Upstream {
         &self.0.clock
     }
 
-    /// A call that begins with its first step. If its caller came earlier, tell the [call](Guard::call).
+    /// A call that begins with its first step. If more is known of it, see [`begin_for`](Upstream::begin_for).
     #[inline]
     pub fn begin<'a>(&'a self, policy: &'a Policy) -> Guard<Borrowed<'a>> {
-        Guard::new(Borrowed { upstream: self, policy })
+        self.begin_for(policy, Arrival::new())
+    }
+
+    /// The same for a call of which something is known.
+    #[inline]
+    pub fn begin_for<'a>(&'a self, policy: &'a Policy, arrival: Arrival) -> Guard<Borrowed<'a>> {
+        Guard::new(Borrowed { upstream: self, policy }, arrival)
     }
 
     /// Goes on under another spec with all that it knows: see [`quell_core::Upstream::reload`]. Calls under way keep their
@@ -261,8 +268,8 @@ enum Look {
 impl<T: Terms> Guard<T> {
     /// A call on these terms, which begins with its first step.
     #[inline(always)]
-    pub fn new(terms: T) -> Self {
-        Self { terms, call: Call::new(), now: Time::ZERO }
+    pub fn new(terms: T, arrival: Arrival) -> Self {
+        Self { terms, call: Call::of(arrival), now: Time::ZERO }
     }
 
     /// Tells what happened and answers what to do next.

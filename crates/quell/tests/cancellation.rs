@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use quell::core::Arrival;
 use quell::{
     Clock, Limit, Quell, Reason, Upstream,
     core::{
@@ -230,9 +231,9 @@ async fn twenty_thousand_callers_who_leave_at_random_leak_nothing() {
         callers.spawn(async move {
             let (polls, early) = (rng.below(40), rng.below(4) == 0);
             let patience = rng.up_to(Duration::from_millis(30));
-            let mut guard = upstream.begin(&policy);
             // Told how long they stay, or so few would be let into the queue that little is proved.
-            guard.call().set_deadline(upstream.clock().now() + Duration::from_secs(1));
+            let deadline = upstream.clock().now() + Duration::from_secs(1);
+            let guard = upstream.begin_for(&policy, Arrival { deadline, ..Arrival::new() });
             let call = Box::pin(run::drive(guard, Work::new(rng)));
             let answer = match early {
                 true => DropAfter(polls, call).await,
@@ -259,8 +260,8 @@ async fn twenty_thousand_callers_who_leave_at_random_leak_nothing() {
     assert_eq!((now.in_flight, now.queued), (0, 0), "seed {seed}: {now:?}");
     // Ghosts stand until the upstream answers a later call; where they fill the limit, that is a probe's.
     for _ in 0..100 {
-        let mut guard = upstream.begin(&policy);
-        guard.call().set_deadline(upstream.clock().now() + Duration::from_secs(5));
+        let deadline = upstream.clock().now() + Duration::from_secs(5);
+        let guard = upstream.begin_for(&policy, Arrival { deadline, ..Arrival::new() });
         let served = run::drive(guard, Work::new(Rng::new(seed))).await.reason.is_none();
         let now = upstream.snapshot();
         if served {

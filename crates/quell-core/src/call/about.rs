@@ -4,67 +4,12 @@ use core::time::Duration;
 
 use super::Call;
 use crate::{
-    AttemptId, Policy, Priority, Reason, Time, Upstream,
-    budget::purse::Child,
+    AttemptId, Policy, Reason, Time, Upstream,
     credit::{Credit, Retries, Sends},
-    pools::Pool,
     queue::Ticket,
 };
 
 impl Call {
-    /// The caller came before the first step.
-    pub fn set_since(&mut self, since: Time) {
-        self.since = since;
-    }
-
-    /// The caller said when it will leave. It can only shorten the policy's own timeout.
-    pub fn set_deadline(&mut self, deadline: Time) {
-        self.deadline = self.deadline.min(deadline);
-        self.told = true;
-    }
-
-    /// How important the call is.
-    pub fn set_priority(&mut self, priority: Priority) {
-        self.priority = priority;
-    }
-
-    /// Whose retries it counts among, if a route or tenant has a budget of its own within the upstream's.
-    /// See [`Upstream::child`](crate::Upstream::child).
-    pub fn set_child(&mut self, child: Child) {
-        self.child = child;
-        self.plain = false;
-    }
-
-    /// What each attempt costs of the upstream's rate limit; 1 unless said otherwise.
-    pub fn set_cost(&mut self, cost: u32) {
-        self.cost = cost;
-    }
-
-    /// Whose breaker decides on it, where keys have one of their own: a hash of the shard it goes to, say.
-    pub fn set_key(&mut self, key: u64) {
-        self.key = Some(key);
-    }
-
-    /// Which pool of the upstream's slots its attempts hold.
-    pub fn set_pool(&mut self, pool: Pool) {
-        self.pool = pool;
-    }
-
-    /// What kind of call it is: a hash of its operation. All that compares how long calls take compares it with its own kind.
-    pub fn set_class(&mut self, class: u64) {
-        self.class = class;
-    }
-
-    /// Whose call it is: a hash of the tenant, or else of the address. Under pressure callers share fairly.
-    pub fn set_caller(&mut self, caller: u64) {
-        self.caller = caller;
-    }
-
-    /// Which credential the upstream sees: a hash of it. What the upstream asks this one to wait for, others need not.
-    pub fn set_credential(&mut self, credential: u64) {
-        self.credential = credential;
-    }
-
     /// The request is not here yet, or not all of it: its attempts hold no slot until they are [given](Call::given). Say so
     /// before the attempt is asked for.
     pub fn set_uploads(&mut self, uploads: bool) {
@@ -78,7 +23,7 @@ impl Call {
         if let Some(open) = &mut self.open[usize::from(slot)] {
             upstream.given(now, &mut open.permit);
             let is_first = self.uploads && !core::mem::replace(&mut self.given, true);
-            if is_first && !self.told {
+            if is_first && !self.is_told() {
                 self.deadline = now.plus(policy.timeout);
             }
         }
@@ -86,7 +31,12 @@ impl Call {
 
     /// When an upload has to be over that flows: when the caller leaves, if it said so.
     pub fn uploads_until(&self) -> Time {
-        if self.told { self.deadline } else { Time::MAX }
+        if self.is_told() { self.deadline } else { Time::MAX }
+    }
+
+    /// Whether the caller said when it leaves.
+    pub(super) fn is_told(&self) -> bool {
+        self.arrival.deadline < Time::MAX
     }
 
     /// Whether the request may safely reach the upstream twice.
@@ -105,15 +55,9 @@ impl Call {
         self.wait = Some(wait);
     }
 
-    /// The call is part of a chain that shares one credit of retries. Without it the policy's attempts alone count.
-    pub fn set_credit(&mut self, credit: Credit) {
-        self.credit = Some(credit);
-        self.plain = false;
-    }
-
     /// What is left of the chain's credit, and how many sends were made here and below.
     pub fn credit(&self) -> Option<&Credit> {
-        self.credit.as_ref()
+        self.arrival.credit.as_ref()
     }
 
     /// What the attempt in this slot hands on: its `quell-retry-credit`.
@@ -126,7 +70,7 @@ impl Call {
     pub fn debit(&mut self, slot: u8, below: Sends, returned: Retries) {
         let extra = self.extra[usize::from(slot)].as_mut();
         let loan = extra.and_then(|extra| extra.loan.take());
-        if let (Some(credit), Some(loan)) = (&mut self.credit, loan) {
+        if let (Some(credit), Some(loan)) = (&mut self.arrival.credit, loan) {
             credit.settle(loan, below, returned);
         }
     }
@@ -162,7 +106,7 @@ impl Call {
 
     /// When the caller came; unknown before the first step, unless it was told.
     pub fn since(&self) -> Time {
-        self.since
+        self.arrival.since
     }
 
     /// Its place in the queue, while it has one.

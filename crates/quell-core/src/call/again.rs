@@ -21,7 +21,7 @@ impl Call {
                 self.paid = Some(paid);
                 self.plain = false;
                 self.drops = upstream.drops();
-                if let Some(credit) = &mut self.credit {
+                if let Some(credit) = &mut self.arrival.credit {
                     credit.spend(failure.delivery);
                 }
                 Step::Sleep { until }
@@ -45,7 +45,7 @@ impl Call {
     ) -> Result<(Time, Receipt), Reason> {
         failure.allows_another()?;
         let mut allowed = upstream.allowed(now, policy.route, policy.attempts)?;
-        if let Some(credit) = &self.credit {
+        if let Some(credit) = &self.arrival.credit {
             // What was raised after the last attempt went out comes too late: whoever sent it may have kept nothing of it.
             allowed = allowed.min(policy.attempts.saturating_add(credit.raised()));
         }
@@ -60,18 +60,18 @@ impl Call {
         if !self.replayable {
             return Err(Reason::NotReplayable);
         }
-        if let Some(credit) = &self.credit {
+        if let Some(credit) = &self.arrival.credit {
             credit.allows(failure.delivery)?;
         }
         let until = self.wake_at(now, failure, policy, upstream)?;
-        let needs = upstream.latency(self.class).p50().unwrap_or(Duration::ZERO);
+        let needs = upstream.latency(self.arrival.class).p50().unwrap_or(Duration::ZERO);
         if until + needs >= self.deadline {
             return Err(Reason::Deadline);
         }
-        if upstream.stops_retries(now, self.key, self.class) {
+        if upstream.stops_retries(now, self.arrival.key, self.arrival.class) {
             return Err(Reason::BreakerOpen);
         }
-        Ok((until, upstream.pay(now, failure.fault, self.child)?))
+        Ok((until, upstream.pay(now, failure.fault, self.arrival.child)?))
     }
 
     /// Attempts that count against the policy.
@@ -99,7 +99,7 @@ impl Call {
                 backoff.delay(self.burnt().max(1), self.waited, upstream.rng())
             }
         };
-        let not_before = upstream.not_before(self.credential);
+        let not_before = upstream.not_before(self.arrival.credential);
         let held_until = failure.hint.map_or(not_before, |hint| not_before.max(now + hint));
         Ok(held_until.max(now) + self.waited)
     }
@@ -115,18 +115,20 @@ impl Call {
                 .is_ok_and(|allowed| self.burnt() < allowed)
             && self.repeatable
             && self.replayable
-            && self.credit.is_none_or(|credit| credit.allows_hedge())
-            && !upstream.is_degraded(now, self.key, self.class);
+            && self.arrival.credit.is_none_or(|credit| credit.allows_hedge())
+            && !upstream.is_degraded(now, self.arrival.key, self.arrival.class);
         if !allowed {
             return Step::Await;
         }
         // Whatever makes the first attempt slow, a hedge is paid for as a retry after a timeout would be.
-        let Ok(paid) = upstream.pay(now, Fault::Timeout, self.child) else { return Step::Await };
+        let Ok(paid) = upstream.pay(now, Fault::Timeout, self.arrival.child) else {
+            return Step::Await;
+        };
         self.paid = Some(paid);
         self.plain = false;
         match upstream.admit(now, &self.next(policy)) {
             Admission::Go(permit) => {
-                if let Some(credit) = &mut self.credit {
+                if let Some(credit) = &mut self.arrival.credit {
                     credit.spend_on_hedge();
                 }
                 return self.launch(now, slot, permit, policy, upstream);
@@ -143,6 +145,6 @@ impl Call {
         let hedge = policy.hedge.as_ref()?;
         let lone = self.open.iter().flatten().count() == 1;
         (lone && self.burnt() < policy.attempts).then_some(())?;
-        Some(now + hedge.delay(upstream.latency(self.class))?)
+        Some(now + hedge.delay(upstream.latency(self.arrival.class))?)
     }
 }

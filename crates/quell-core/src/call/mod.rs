@@ -43,19 +43,20 @@
 
 mod about;
 mod again;
+mod arrival;
 mod step;
 
 use core::time::Duration;
 
+pub use arrival::Arrival;
 pub use step::{Answer, Finish, Input, Send, Step};
 
 use crate::{
-    Admission, Ask, Delivery, Failure, Fault, Outcome, Permit, Policy, Priority, Reason, Refusal,
-    Release, Time, Upstream, Wake,
+    Admission, Ask, Delivery, Failure, Fault, Outcome, Permit, Policy, Reason, Refusal, Release,
+    Time, Upstream, Wake,
     budget::{Receipt, purse::Child},
-    credit::{Credit, Retries},
+    credit::Retries,
     endpoints::Tried,
-    pools::Pool,
     queue::Ticket,
 };
 
@@ -79,21 +80,13 @@ struct Extra {
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Call {
-    since: Time,
+    arrival: Arrival,
+    /// When the call is over: by its caller's word or by the policy, whichever is sooner.
     deadline: Time,
-    told: bool,
-    priority: Priority,
     tried: Tried,
-    cost: u32,
-    key: Option<u64>,
-    pool: Pool,
-    class: u64,
-    caller: u64,
-    credential: u64,
     uploads: bool,
     /// Whether all of what it uploads was once given to the upstream.
     given: bool,
-    child: Child,
     repeatable: bool,
     replayable: bool,
     /// Attempts made so far.
@@ -115,7 +108,6 @@ pub struct Call {
     extra: [Option<Extra>; SLOTS],
     /// What was paid for the next attempt.
     paid: Option<Receipt>,
-    credit: Option<Credit>,
     kept: bool,
     over: bool,
     /// Why there was no further attempt.
@@ -129,24 +121,23 @@ impl Default for Call {
 }
 
 impl Call {
-    /// A call that begins with its first step. Until told otherwise it may not be repeated once it was sent.
+    /// A call of which nothing is known, that begins with its first step. Until told otherwise it may not be repeated once it
+    /// was sent.
     #[inline(always)]
     pub const fn new() -> Self {
+        Self::of(Arrival::new())
+    }
+
+    /// The same for a call of which something is known.
+    #[inline(always)]
+    pub const fn of(arrival: Arrival) -> Self {
         Self {
-            since: Time::MAX,
-            deadline: Time::MAX,
-            told: false,
-            priority: Priority::Default,
+            deadline: arrival.deadline,
+            plain: matches!(arrival.child, Child::NONE) && arrival.credit.is_none(),
+            arrival,
             tried: Tried::NOWHERE,
-            cost: 1,
-            key: None,
-            pool: Pool::NONE,
-            class: 0,
-            caller: 0,
-            credential: 0,
             uploads: false,
             given: false,
-            child: Child::NONE,
             repeatable: false,
             replayable: true,
             attempts: 0,
@@ -157,10 +148,8 @@ impl Call {
             open: [None, None],
             ticket: None,
             latest: 0,
-            plain: true,
             extra: [None, None],
             paid: None,
-            credit: None,
             kept: false,
             over: false,
             reason: None,
@@ -189,8 +178,8 @@ impl Call {
     /// [`Call::step`] with [`Input::Start`]. With [`Call::succeed`] this is all that happens to almost every call.
     #[inline]
     pub fn start(&mut self, now: Time, policy: &Policy, upstream: &mut Upstream) -> Step {
-        self.since = self.since.min(now);
-        self.deadline = self.deadline.min(self.since.plus(policy.timeout));
+        self.arrival.since = self.arrival.since.min(now);
+        self.deadline = self.deadline.min(self.arrival.since.plus(policy.timeout));
         let ask = self.next(policy);
         match upstream.enter_calmly(now, &ask) {
             Some(class) => {
@@ -268,8 +257,8 @@ impl Call {
         }
         self.give_back(now, upstream);
         self.let_go(now, upstream, wake);
-        if self.since < Time::MAX {
-            upstream.gave_up(now, self.since, self.class);
+        if self.arrival.since < Time::MAX {
+            upstream.gave_up(now, self.arrival.since, self.arrival.class);
         }
     }
 
@@ -296,19 +285,19 @@ impl Call {
     /// Who asks for the next attempt.
     fn next(&self, policy: &Policy) -> Ask {
         Ask {
-            since: self.since,
+            since: self.arrival.since,
             attempt: self.attempts + 1,
             deadline: self.deadline,
-            told: self.told,
-            priority: self.priority,
+            told: self.is_told(),
+            priority: self.arrival.priority,
             tried: self.tried,
-            cost: self.cost,
-            key: self.key,
-            pool: self.pool,
+            cost: self.arrival.cost,
+            key: self.arrival.key,
+            pool: self.arrival.pool,
             route: policy.route,
-            class: self.class,
-            caller: self.caller,
-            credential: self.credential,
+            class: self.arrival.class,
+            caller: self.arrival.caller,
+            credential: self.arrival.credential,
             uploads: self.uploads,
         }
     }
@@ -342,7 +331,7 @@ impl Call {
         self.open[index] = Some(Open { permit, sent: false });
         if !self.plain {
             let may_be_hedged = policy.hedge.is_some() && self.burnt() < policy.attempts;
-            let loan = self.credit.as_mut().map(|credit| {
+            let loan = self.arrival.credit.as_mut().map(|credit| {
                 credit.raise(upstream.raised(now, policy.route, policy.attempts));
                 credit.lend(may_be_hedged)
             });
@@ -413,11 +402,11 @@ impl Call {
         upstream: &mut Upstream,
         wake: &mut Vec<Wake>,
     ) {
-        if self.child != Child::NONE {
-            upstream.judge_child(now, self.child, outcome);
+        if self.arrival.child != Child::NONE {
+            upstream.judge_child(now, self.arrival.child, outcome);
         }
         if let Some(Extra { paid, loan }) = self.extra[index].take() {
-            if let (Some(credit), Some(loan)) = (&mut self.credit, loan)
+            if let (Some(credit), Some(loan)) = (&mut self.arrival.credit, loan)
                 && let Outcome::Failed(Failure { delivery: Delivery::NeverSent, .. }) = outcome
             {
                 credit.unsent(loan);

@@ -32,8 +32,11 @@ impl World {
     }
 
     pub(super) fn call(&self, now: Time) -> Call {
-        let mut call = Call::new();
-        call.set_since(now);
+        self.arriving(Arrival { since: now, ..Arrival::new() })
+    }
+
+    pub(super) fn arriving(&self, arrival: Arrival) -> Call {
+        let mut call = Call::of(arrival);
         call.set_repeatable(true);
         call
     }
@@ -262,8 +265,10 @@ fn a_retry_that_cannot_finish_in_time_is_not_made() {
         let _ = world.step(&mut call, at(i * 1_000 + 500), input);
     }
     let start = at(100_000);
-    let (mut call, send) = world.start(start);
-    call.set_deadline(start + Duration::from_millis(400));
+    let deadline = start + Duration::from_millis(400);
+    let mut call = world.arriving(Arrival { since: start, deadline, ..Arrival::new() });
+    let send = sends(world.step(&mut call, start, Input::Start));
+    call.sent(send.slot);
     let input = Input::Ended { slot: send.slot, outcome: Outcome::Failed(BROKEN) };
     let step = world.step(&mut call, start, input);
     assert_eq!(finishes(step), (Answer::This, Some(Reason::Deadline)));
@@ -422,8 +427,8 @@ fn chain_credit_stops_retries_before_the_budget_is_asked() {
         (none_left, 1, Reason::Interior),
         (None, 3, Reason::CreditSpent), // both retries were made further down
     ] {
-        let mut call = world.call(at(0));
-        call.set_credit(Credit::new(Role::Auto, 3, received));
+        let credit = Some(Credit::new(Role::Auto, 3, received));
+        let mut call = world.arriving(Arrival { since: at(0), credit, ..Arrival::new() });
         let send = sends(world.step(&mut call, at(0), Input::Start));
         call.sent(send.slot);
         call.debit(send.slot, Sends::new(below), Retries::new(0));
@@ -493,8 +498,9 @@ fn what_an_attempt_hands_on_is_the_chains_and_nothing_without_one() {
     let mut world = World::with_budget(100);
     let (call, send) = world.start(at(0));
     assert_eq!(call.handed_on(send.slot), None);
-    let mut call = world.call(at(0));
-    call.set_credit(Credit::new(crate::credit::Role::Edge, 3, None));
+    let mut arrival = Arrival { since: at(0), ..Arrival::new() };
+    arrival.joins_chain(crate::credit::Role::Edge, 3, None);
+    let mut call = world.arriving(arrival);
     let send = sends(world.step(&mut call, at(0), Input::Start));
     assert_eq!(call.handed_on(send.slot), Some(Retries::new(2)));
 }

@@ -5,7 +5,7 @@ use super::{
     *,
 };
 use crate::{
-    Call, Input, Step,
+    Arrival, Call, Input, Step,
     credit::{Credit, Received, Retries, Role},
     upstream::tests::at,
 };
@@ -21,9 +21,9 @@ fn play(
             upstream.pull(at(0), lever, PAY, Some(at(60_000)), &mut Vec::new()).unwrap();
         }
     };
-    let mut call = Call::new();
+    let credit = Some(credit(policy.attempts()));
+    let mut call = Call::of(Arrival { credit, ..Arrival::new() });
     call.set_repeatable(true);
-    call.set_credit(credit(policy.attempts()));
     pulled(&mut upstream, 0);
     let mut now = at(0);
     let mut next = step(&mut call, now, Input::Start, &policy, &mut upstream);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quell::core::spec::{Invalid, UpstreamSpec};
 use quell::core::{
-    Call, Failure, Fault, Finish, Input, Outcome, Policy, Reason, Step, Time, Upstream,
+    Arrival, Call, Failure, Fault, Finish, Input, Outcome, Policy, Reason, Step, Time, Upstream,
 };
 
 /// How each attempt ends.
@@ -48,12 +48,10 @@ impl Case<'_> {
     pub(super) fn run(&self, seed: u64) -> Result<Run, Invalid> {
         let mut now = Time::ZERO;
         let mut upstream = Upstream::new(self.upstream, self.policy.per_try(), seed, now)?;
-        let mut call = Call::new();
+        let deadline = self.deadline.map_or(Time::MAX, |deadline| now + deadline);
+        let mut call = Call::of(Arrival { deadline, ..Arrival::new() });
         call.set_repeatable(self.repeatable);
         call.set_replayable(self.replayable || self.ends == Ends::Unsent); // nothing of it was taken
-        if let Some(deadline) = self.deadline {
-            call.set_deadline(now + deadline);
-        }
         let (mut waits, mut wake) = (Vec::new(), Vec::new());
         let mut input = Input::Start;
         loop {

@@ -67,8 +67,8 @@ use std::rc::Rc;
 
 use http::{Request, Response, StatusCode};
 use quell::classes::caller_at;
-use quell::core::Reason;
-use quell::core::credit::{Credit, Received};
+use quell::core::credit::Received;
+use quell::core::{Arrival, Reason, Time};
 use quell::http::credential;
 use quell::http::headers::{credit, deadline};
 use quell::run::drive;
@@ -203,30 +203,26 @@ async fn through(
         _ => (Payload::Streamed(body), None),
     };
 
-    let mut guard = upstream.begin(&route.policy);
-    let call = guard.call();
     let by = told.map(|told| since + told);
     // The time in which a body was read whole was its caller's.
     let since = if held.is_some() { upstream.clock().now() } else { since };
-    call.set_since(since);
-    if let Some(by) = by {
-        call.set_deadline(by);
-    }
+    let from = || if ip == caller.ip { caller.key } else { ip.map_or(0, caller_at) };
+    let mut arrival = Arrival {
+        since,
+        deadline: by.unwrap_or(Time::MAX),
+        priority: passed.priority,
+        class: route.class(&parts.method, parts.uri.path(), is_grpc),
+        caller: passed.caller.unwrap_or_else(from),
+        credential: if marks.has_credential() { credential(&parts.headers) } else { 0 },
+        child: passed.child.unwrap_or_default(),
+        ..Arrival::new()
+    };
     let received = lent.map(|lent| match is_trusted {
         true => Received::trusted(lent),
         false => Received::stranger(lent),
     });
-    call.set_credit(Credit::new(route.role, route.policy.attempts(), received));
-    call.set_priority(passed.priority);
-    call.set_class(route.class(&parts.method, parts.uri.path(), is_grpc));
-    let from = || if ip == caller.ip { caller.key } else { ip.map_or(0, caller_at) };
-    call.set_caller(passed.caller.unwrap_or_else(from));
-    if marks.has_credential() {
-        call.set_credential(credential(&parts.headers));
-    }
-    if let Some(child) = passed.child {
-        call.set_child(child);
-    }
+    arrival.joins_chain(route.role, route.policy.attempts(), received);
+    let guard = upstream.begin_for(&route.policy, arrival);
     let grpc = is_grpc.then(|| Grpc::new(route, &mut parts.headers, by));
     let from = From { busy: &busy, is_stream: caller.is_h2, talk: caller.talk.as_ref(), grpc };
     let mut outgoing = Outgoing::new(core, route, from, (parts, onward), payload);

@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use quell_core::{Call, Rng, Time};
+use quell_core::{Arrival, Rng, Time};
 
 use super::{arrivals::Arriving, callers::User, trouble::Trouble};
 use crate::{
@@ -174,13 +174,20 @@ impl Kinds {
     }
 
     /// What Quell is told of a request.
-    pub(super) fn describe(&self, key: u32, call: &mut Call) {
+    pub(super) fn describe(&self, key: u32, arrival: Arrival) -> Arrival {
         let (request, kind) = (self.request(key), self.kind(key));
-        call.set_class(kind.class.unwrap_or(u64::from(request.kind) + 1));
-        call.set_caller(request.caller);
-        call.set_credential(kind.credential);
-        call.set_priority(kind.priority);
-        call.set_uploads(!request.upload.is_zero());
+        Arrival {
+            class: kind.class.unwrap_or(u64::from(request.kind) + 1),
+            caller: request.caller,
+            credential: kind.credential,
+            priority: kind.priority,
+            ..arrival
+        }
+    }
+
+    /// Whether this request comes with an upload.
+    pub(super) fn uploads(&self, key: u32) -> bool {
+        !self.request(key).upload.is_zero()
     }
 
     /// Something begins to happen to a kind, or ends.

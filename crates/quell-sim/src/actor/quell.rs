@@ -7,9 +7,9 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use quell_core::{
-    Call, Input, Outcome, Rng, Step, Ticket, Time, Upstream, Wake,
+    Arrival, Call, Input, Outcome, Rng, Step, Ticket, Time, Upstream, Wake,
     breaker::State,
-    credit::{Credit, Received, Retries, Role, Sends},
+    credit::{Received, Retries, Role, Sends},
     spec,
 };
 
@@ -228,24 +228,22 @@ impl World {
         whose: Whose,
         Handed { key, lent, until }: Handed,
     ) -> Option<Key> {
-        let mut call = Call::new();
         let link = self.hosts.link(host);
         let (to, shard) = self.shard(link.to, key);
-        if let Some(shard) = shard {
-            call.set_key(u64::from(shard));
-        }
+        let mut arrival = Arrival { key: shard.map(u64::from), ..Arrival::new() };
         if link.credit {
-            let received = lent.map(Received::trusted);
-            call.set_credit(Credit::new(Role::Auto, link.attempts, received));
+            arrival.joins_chain(Role::Auto, link.attempts, lent.map(Received::trusted));
         }
         if let Some(until) = until {
-            call.set_deadline(until);
+            arrival.leaves_by(until);
         }
+        if let Some(kinds) = &self.kinds {
+            arrival = kinds.describe(key, arrival);
+        }
+        let mut call = Call::of(arrival);
+        call.set_uploads(self.kinds.as_ref().is_some_and(|kinds| kinds.uploads(key)));
         let writes = self.scenario.writes;
         call.set_repeatable(writes == 0.0 || self.hosts.writes.unit() >= writes);
-        if let Some(kinds) = &self.kinds {
-            kinds.describe(key, &mut call);
-        }
         if let Whose::Job { .. } = whose {
             self.shops[usize::from(to)].books.calls += 1;
         }

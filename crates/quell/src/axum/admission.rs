@@ -45,7 +45,7 @@ use http::request::Parts;
 use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 use quell_core::{
-    Outcome, Policy, Priority, Reason, Rng, Snapshot, Time, breaker, budget,
+    Arrival, Outcome, Policy, Priority, Reason, Rng, Snapshot, Time, breaker, budget,
     in_flight::Limit,
     mode::Mode,
     spec::{Invalid, PolicySpec, UpstreamSpec},
@@ -347,17 +347,18 @@ impl Front for Admission {
     {
         let Shared { upstream, policy, of, .. } = &*self.0;
         let clock = upstream.clock();
-        let mut guard = upstream.begin(policy);
+        let mut arrival = Arrival::new();
         let told = crate::context::Context::from_headers(request.headers(), clock, false);
         if let Some(deadline) = told.deadline() {
-            guard.call().set_deadline(deadline);
+            arrival.leaves_by(deadline);
         }
         let (parts, body) = request.into_parts();
         if let Some(priority_of) = &of.priority {
-            guard.call().set_priority(priority_of(&parts));
+            arrival.priority = priority_of(&parts);
         }
-        guard.call().set_class(of.class(&parts, upstream));
-        guard.call().set_caller(of.caller(&parts));
+        arrival.class = of.class(&parts, upstream);
+        arrival.caller = of.caller(&parts);
+        let guard = upstream.begin_for(policy, arrival);
         let request = Request::from_parts(parts, body);
         let handler = Handler { once: Some((handler, request)), clock };
         self.answer(run::drive(guard, handler).await)

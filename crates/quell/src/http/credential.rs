@@ -11,7 +11,7 @@ use crate::classes::caller_key;
 const FIELDS: [&str; 3] = ["authorization", "x-api-key", "api-key"];
 
 /// What stands for the credential in a request's `Authorization`, `x-api-key` and `api-key`, for
-/// [`Call::set_credential`](quell_core::Call::set_credential); 0 if there is none. See [`caller_key`].
+/// [`Arrival::credential`](quell_core::Arrival::credential); 0 if there is none. See [`caller_key`].
 ///
 /// ```
 /// use http::{HeaderMap, HeaderValue};

@@ -11,7 +11,7 @@ use std::{
 };
 
 use pin_project_lite::pin_project;
-use quell_core::{Answer, Failure, Finish, Input, Outcome, Reason, Send, Step, Time};
+use quell_core::{Answer, Arrival, Failure, Finish, Input, Outcome, Reason, Send, Step, Time};
 
 use super::{Done, End, Failed, Given, Sender, Try, Waits};
 use crate::{
@@ -124,12 +124,12 @@ impl<T: Terms, S: Sender> Drive<T, S> {
     #[inline(always)]
     pub(crate) fn begun(
         terms: T,
-        prepare: impl FnOnce(&mut Guard<T>),
+        arrive: impl FnOnce(&T) -> Arrival,
         sender: impl FnOnce(bool) -> S,
     ) -> Self {
         // Made here and nowhere else: it is large, and each hand it goes through would copy it.
-        let mut guard = Guard::new(terms);
-        prepare(&mut guard);
+        let arrival = arrive(&terms);
+        let mut guard = Guard::new(terms, arrival);
         let phase = match guard.step(Input::Start) {
             Step::Send(send) => Phase::Admitted(send),
             Step::Enqueue { .. } => Phase::Queue(guard.now()),

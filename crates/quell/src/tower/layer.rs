@@ -5,7 +5,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use quell_core::credit::{Credit, Role};
+use quell_core::{Arrival, credit::Role};
 
 use super::{
     calls::Calls,
@@ -14,7 +14,7 @@ use super::{
     plain::Plain,
     protocol::{About, Inbound, Outbound, Refused},
 };
-use crate::{Owned, Quell, error::CallError, quell::Latest, run::Drive, upstream::Guard};
+use crate::{Owned, Quell, error::CallError, quell::Latest, run::Drive};
 
 /// Puts the engine around a service: see the [module](super).
 #[derive(Debug, Clone)]
@@ -116,17 +116,15 @@ where
         let both = Arc::clone(terms.both());
         let is_chained = self.protocol.is_chained();
         let About { class, credential } = self.protocol.about(&request, &both.upstream);
-        let prepare = |guard: &mut Guard<Owned>| {
-            Owned::join(guard);
-            guard.call().set_class(class);
-            guard.call().set_credential(credential);
-            if is_chained && guard.call().credit().is_none() {
-                // Nobody handed us a credit, so the chain begins here.
-                let attempts = guard.terms().rules().policy.attempts();
-                guard.call().set_credit(Credit::new(Role::Auto, attempts, None));
+        let arrive = |terms: &Owned| {
+            let mut arrival = Arrival { class, credential, ..terms.arrival() };
+            if is_chained && arrival.credit.is_none() {
+                // No caller handed us a credit, so the chain begins here.
+                arrival.joins_chain(Role::Auto, terms.rules().policy.attempts(), None);
             }
+            arrival
         };
-        ResponseFuture::new(Drive::begun(terms, prepare, |admitted| {
+        ResponseFuture::new(Drive::begun(terms, arrive, |admitted| {
             // The one that said it was ready goes with the call, as its clone may not be. Who has to queue does without, or
             // those who have a slot might wait for what is kept ready for those who have none.
             let clone = self.service.clone();

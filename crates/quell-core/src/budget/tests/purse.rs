@@ -5,7 +5,7 @@ use super::{
     *,
 };
 use crate::{
-    Call, Event, Failure, Input, Outcome, Policy, Rng, Step, Upstream,
+    Arrival, Call, Event, Failure, Input, Outcome, Policy, Rng, Step, Upstream,
     spec::{PolicySpec, UpstreamSpec},
 };
 
@@ -132,9 +132,9 @@ fn a_peek_needs_both_to_be_able_to_pay() {
 
 /// One failed call, up to what its retry came to.
 fn failing(upstream: &mut Upstream, child: Option<u64>, now: Time) -> (Call, Step) {
-    let mut call = Call::new();
+    let child = child.map(|key| upstream.child(now, key)).unwrap_or_default();
+    let mut call = Call::of(Arrival { child, ..Arrival::new() });
     call.set_repeatable(true);
-    child.into_iter().for_each(|key| call.set_child(upstream.child(now, key)));
     let Step::Send(send) = step(&mut call, now, Input::Start, upstream) else {
         panic!("a first attempt never asks");
     };
@@ -147,8 +147,8 @@ fn failing(upstream: &mut Upstream, child: Option<u64>, now: Time) -> (Call, Ste
 
 /// One call that succeeds at once.
 fn succeeding(upstream: &mut Upstream, child: u64, now: Time) {
-    let mut call = Call::new();
-    call.set_child(upstream.child(now, child));
+    let child = upstream.child(now, child);
+    let mut call = Call::of(Arrival { child, ..Arrival::new() });
     let Step::Send(send) = step(&mut call, now, Input::Start, upstream) else { panic!() };
     let input = Input::Ended { slot: send.slot, outcome: Outcome::Success };
     let _ = step(&mut call, now, input, upstream);
