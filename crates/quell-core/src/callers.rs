@@ -8,7 +8,8 @@
 //! nobody waits nothing of this is looked at, and a lone caller takes all that there is.
 //!
 //! A caller that holds slots for long would still have them all whenever others pause for a moment, and the others would wait for
-//! its calls to end. So a caller with more than half of a limit that binds leaves an eighth of it to others, as long as there are any.
+//! its calls to end. So a caller with more than half of a limit that binds leaves an eighth of it to others, as long as there are any. Where its calls were let in
+//! before the limit was found, and more than fill it, the others have that eighth all the same.
 
 use core::time::Duration;
 
@@ -26,11 +27,13 @@ pub(crate) struct Callers {
     last: u8,
     last_at: Time,
     other_at: Time,
+    /// Who had the most under way at the last look.
+    biggest: u8,
 }
 
 impl Default for Callers {
     fn default() -> Self {
-        Self { held: [0; GROUPS], last: 0, last_at: Time::ZERO, other_at: Time::ZERO }
+        Self { held: [0; GROUPS], last: 0, last_at: Time::ZERO, other_at: Time::ZERO, biggest: 0 }
     }
 }
 
@@ -63,8 +66,47 @@ impl Callers {
         2 * self.held(group) > limit && others_at > Time::ZERO && now.since(others_at) < LATELY
     }
 
+    /// Looks who has the most under way.
+    pub(crate) fn look(&mut self) {
+        let most = |group: &usize| self.held[*group];
+        self.biggest = (0..GROUPS).max_by_key(most).unwrap_or_default() as u8;
+    }
+
+    /// Whose calls fill so many slots alone, so that the others have the eighth that is theirs in spite of them: what it holds beyond
+    /// its share counts against itself only. `None` if it is not like that, or if the others have theirs.
+    pub(crate) fn fills(&self, limit: u32, under_way: u32) -> Option<u8> {
+        let held = self.held(self.biggest);
+        let theirs = limit / 8;
+        let alone = held > limit - theirs && under_way.saturating_sub(held) < theirs.max(1);
+        alone.then_some(self.biggest)
+    }
+
     /// How many are under way.
     pub(crate) fn held(&self, group: u8) -> u32 {
         self.held[usize::from(group)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_that_fills_all_slots_alone_leaves_the_others_their_eighth() {
+        let mut callers = Callers::default();
+        let (big, small) = (Callers::group(1), Callers::group(2));
+        assert_ne!(big, small);
+        (0..150).for_each(|_| callers.take(big, Time::ZERO));
+        callers.look();
+        assert_eq!(callers.fills(16, 150), Some(big));
+        callers.take(small, Time::ZERO);
+        assert_eq!(callers.fills(16, 151), Some(big), "one of two");
+        callers.take(small, Time::ZERO);
+        assert_eq!(callers.fills(16, 152), None, "they have theirs");
+        assert_eq!(callers.fills(200, 152), None, "it does not fill so many");
+        // A limit of next to nothing still has one slot for somebody else.
+        callers.give(small);
+        callers.give(small);
+        assert_eq!(callers.fills(4, 150), Some(big));
     }
 }

@@ -49,6 +49,9 @@ const USUAL: f64 = 3.0;
 const LEAST_PATIENCE: f64 = 50e6;
 /// All outcomes, in the unit of the share that were failures, of which each further outcome takes away a tenth.
 const ALL: u32 = 1 << 16;
+/// A class that was not asked for so long gives its place to another; the second is for one of which nothing is known.
+const IDLE: Duration = Duration::from_secs(60);
+const IDLE_UNKNOWN: Duration = Duration::from_secs(10);
 /// Outcomes count for so long when classes are compared.
 const RECENT: Duration = Duration::from_secs(10);
 /// The least that a class that hangs may have under way, and how often it is asked beyond that.
@@ -61,7 +64,7 @@ const SECOND: f64 = 1e9;
 /// How one kind of call looks at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Snapshot {
-    /// Whose: what [`Call::set_class`](crate::Call::set_class) was told; 0 for all that came without, or too late for a class of
+    /// Whose: what [`Arrival::class`](crate::Arrival::class) was told; 0 for all that came without, or too late for a class of
     /// their own.
     pub key: u64,
     /// Attempts under way.
@@ -316,6 +319,11 @@ impl Class {
         self.newest > sent_at
     }
 
+    /// How many that are under way are long: they are overdue, and a call that was sent after them was answered in time.
+    pub(crate) fn overtaken(&self) -> u32 {
+        if self.is_overtaken(self.older_mark) { self.overdue.min(self.live()) } else { 0 }
+    }
+
     /// The caller of a long call left, while others are answered in time: such calls are under way for so long, too.
     #[cold]
     pub(crate) fn lingers(&mut self, age: u64) {
@@ -343,9 +351,10 @@ impl Class {
         self.live() > 0 || self.sent_since() > 0 || self.answers > 0 || self.expected > 0.01
     }
 
-    /// Whether nothing of it is under way, and has not been for long.
+    /// Whether nothing of it is under way, and has not been for long; one of which nothing is known need not wait so long.
     fn is_idle(&self, now: Time) -> bool {
-        self.live() == 0 && now.since(self.answered_at) > Duration::from_secs(60)
+        let long = if self.is_known() { IDLE } else { IDLE_UNKNOWN };
+        self.live() == 0 && now.since(self.answered_at) > long
     }
 
     /// Sums up what came since the last look, so many nanoseconds ago; learns from it with this weight: 0 for not at all, 1 in health

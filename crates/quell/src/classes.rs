@@ -75,10 +75,12 @@ impl Upstream {
     pub fn classes(&self) -> Vec<Class> {
         let states = self.with_core(|now, core, _| core.classes(now));
         let class = |state: Snapshot| {
+            // One that gave its place to another has no name any more; it is shown only while it has calls under way.
             let name = self.class_name(state.key);
-            Class { name: name.unwrap_or_else(|| OTHER.to_owned()), state }
+            let is_shown = name.is_some() || state.key == 0 || state.in_flight > 0;
+            is_shown.then(|| Class { name: name.unwrap_or_else(|| OTHER.to_owned()), state })
         };
-        let mut classes: Vec<_> = states.into_iter().map(class).collect();
+        let mut classes: Vec<_> = states.into_iter().filter_map(class).collect();
         classes.sort_by(|a, b| b.state.rate.total_cmp(&a.state.rate).then(a.name.cmp(&b.name)));
         classes
     }

@@ -1,5 +1,7 @@
 //! Registry: which kinds of calls have a class of their own.
 
+use core::time::Duration;
+
 use super::{Class, Snapshot};
 use crate::Time;
 
@@ -8,17 +10,22 @@ const MOST: usize = 64;
 /// Places to look in, four for each class.
 const PLACES: usize = 256;
 
+/// How often to look for one that gives its place to another.
+const LOOKS_EVERY: Duration = Duration::from_millis(50);
+
 /// All classes of an upstream; the first is the one that is shared.
 #[derive(Debug)]
 pub(crate) struct Classes {
     all: Vec<Class>,
     /// Where each key's class is; 0 for nowhere.
     index: Box<[u8; PLACES]>,
+    /// Until then nobody looks again for a class that gives its place to another.
+    full_until: Time,
 }
 
 impl Classes {
     pub(crate) fn new(now: Time) -> Self {
-        Self { all: vec![Class::new(0, now)], index: Box::new([0; PLACES]) }
+        Self { all: vec![Class::new(0, now)], index: Box::new([0; PLACES]), full_until: now }
     }
 
     /// The class of this key, which counts from now on.
@@ -54,7 +61,11 @@ impl Classes {
             self.note(class);
             return class as u16;
         }
+        if now < self.full_until {
+            return 0;
+        }
         let Some(idle) = self.all.iter().skip(1).position(|class| class.is_idle(now)) else {
+            self.full_until = now + LOOKS_EVERY;
             return 0;
         };
         self.all[idle + 1] = Class::new(key, now);
@@ -119,6 +130,11 @@ impl Classes {
     /// Whether there is but one.
     pub(crate) fn is_one(&self) -> bool {
         self.all.len() == 1
+    }
+
+    /// Whether this is the one in which all meet that have none of their own. What one of them does says nothing of the others.
+    pub(crate) fn is_mixed(&self, class: u16) -> bool {
+        class == 0 && self.all.len() == MOST
     }
 
     /// Whether any class is held apart.

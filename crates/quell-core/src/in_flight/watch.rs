@@ -308,7 +308,9 @@ impl Watch {
         let lesson = self.lesson(now, classes, &sight);
         let sum = self.turn(now, lasted, classes, lesson, sight.load.queued);
         let paused = core::mem::take(&mut self.paused);
-        let suspicious = is_more(live, sum.expected);
+        // Long calls are under way for so long, and no sign that the service is crowded.
+        let crowd = live.saturating_sub(sum.long);
+        let suspicious = is_more(crowd, sum.expected);
         if sum.rate > 0.0 {
             self.time = sum.time / sum.rate;
         }
@@ -320,8 +322,8 @@ impl Watch {
         if loose && !suspicious && !paused && self.crowded == 0 && sum.grown {
             self.peak = (self.peak * (1.0 - 0.02 * lasted / SECOND)).max(self.used);
         }
-        let evidence = self.evidence(now, live, &sum, sight.rate, classes.most_fail(now));
-        (self.was, self.grown) = (live, self.grown || sum.grown);
+        let evidence = self.evidence(now, crowd, &sum, sight.rate, classes.most_fail(now));
+        (self.was, self.grown) = (crowd, self.grown || sum.grown);
         if now.since(self.window.since) >= WINDOW {
             self.window = Window { since: now, ..Window::default() };
         }
@@ -378,21 +380,25 @@ impl Watch {
         queued: bool,
     ) -> Sum {
         let (mut sum, rate) = (Sum::default(), classes.iter().map(|class| class.rate).sum::<f64>());
-        let replied_at = self.replied_at;
+        let (replied_at, full) = (self.replied_at, classes.is_mixed(0));
         for class in classes.awake() {
-            let high = is_more(class.live(), class.expected);
+            let high = is_more(class.live() - class.overtaken(), class.expected);
             class.turn(now, lasted, lesson.weight(high));
             if self.pause.proven <= now && now < self.pause.until {
                 class.expected = class.expected.max(f64::from(class.live()));
             }
-            class.part(now, replied_at, rate - class.rate, queued);
+            if class.key != 0 || !full {
+                class.part(now, replied_at, rate - class.rate, queued);
+            }
             let expected = class.expected;
             sum.grown |= class.is_grown();
             sum.expected += expected;
             sum.rate += class.rate;
             sum.time += class.rate * class.mean;
             sum.overdue += if class.in_trouble { 0 } else { class.overdue };
-            if is_much(class.live(), expected, 0.0) {
+            let long = class.overtaken();
+            sum.long += long;
+            if is_much(class.live() - long, expected, 0.0) {
                 sum.crowded_rate += class.rate;
             }
         }
@@ -527,6 +533,8 @@ struct Sum {
     /// Rates times mean times.
     time: f64,
     overdue: u32,
+    /// Calls that are long: others that were sent later have been answered in time.
+    long: u32,
     crowded_rate: f64,
     /// Whether what is known of any of them rests on enough answers.
     grown: bool,

@@ -57,6 +57,7 @@ impl Upstream {
             self.classes.at(permit.class).fails(now);
         }
         let most_fail = self.classes.most_fail(now);
+        let is_mixed = self.classes.is_mixed(permit.class);
         let class = self.classes.at(permit.class);
         if let Some(breaker) = &mut class.breaker {
             let changed = breaker.judge(now, &permit.own(), good, &mut self.rng);
@@ -71,7 +72,7 @@ impl Upstream {
             if closed && !bad && !class.has_failed() {
                 class.set_breaker(None);
             }
-        } else if bad && !most_fail && class.is_failing() {
+        } else if bad && !most_fail && !is_mixed && class.is_failing() {
             class.set_breaker(Breaker::new(*self.breaker.spec(), now).ok().map(Box::new));
         }
         good.filter(|good| *good || most_fail)

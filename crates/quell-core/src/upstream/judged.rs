@@ -117,6 +117,9 @@ impl Upstream {
         if self.in_flight.look(now, &mut self.classes, load, ghosts) {
             self.note_limit();
         }
+        if !self.in_flight.is_loose() {
+            self.callers.look();
+        }
         self.note_trouble();
         self.size_queue();
     }

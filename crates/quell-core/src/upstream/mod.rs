@@ -210,6 +210,9 @@ impl Upstream {
             }
             Ok(_) => match self.place(now) {
                 Some(place) => Admission::Go(self.send(now, ask, place, seat)),
+                None if self.is_crowded_out(ask) => {
+                    Admission::Go(self.send(now, ask, Place::Free, seat))
+                }
                 None => self.enqueue(now, ask),
             },
         }

@@ -90,7 +90,10 @@ impl Upstream {
         let (from, to) = (self.told_limit, self.in_flight.limit());
         if from.abs_diff(to) > from / 10 {
             self.told_limit = to;
-            self.events.push(Event::LimitMoved { from, to });
+            // A loose limit that settles refuses nobody: nothing to wake people for.
+            if !self.in_flight.is_adaptive() || !self.in_flight.is_loose() {
+                self.events.push(Event::LimitMoved { from, to });
+            }
         }
     }
 }

@@ -152,6 +152,44 @@ fn a_class_that_hangs_alone_is_held_apart() {
     assert_eq!(shop.upstream.snapshot(at(12_000)).trouble, None);
 }
 
+/// Nobody can tell them by their path: a kind of two seconds begins among calls of three milliseconds.
+#[test]
+fn a_slow_kind_that_begins_among_quick_ones_is_no_crowd() {
+    for every in [50, 200] {
+        let mut shop = adaptive();
+        for ms in 0..20_000 {
+            shop.until(ms);
+            if ms % 16 == 0 {
+                shop.come(ms, QUICK, 3, None);
+            }
+            if ms >= 6_000 && ms % every == 0 {
+                shop.come(ms, QUICK, 2_000, None);
+            }
+            assert_eq!(shop.upstream.snapshot(at(ms)).trouble, None, "{every}: at {ms} ms");
+        }
+        assert_eq!((shop.refused, shop.queued), (0, 0), "one every {every} ms");
+    }
+}
+
+/// Kinds beyond those that have a class meet in one, and most of what is in it fails.
+#[test]
+fn a_kind_without_a_class_of_its_own_that_fails_opens_nobodys_breaker() {
+    let mut shop = adaptive();
+    for ms in 0..20_000 {
+        shop.until(ms);
+        if ms % 5 == 0 {
+            shop.come(ms, 1_000 + ms / 5 % 200, 3, None);
+            if let Admission::Go(permit) = shop.upstream.admit(at(ms), &ask(at(ms), 5_000)) {
+                drop(end(&mut shop.upstream, at(ms), permit, server_fault()));
+            }
+        }
+    }
+    assert_eq!((shop.refused, shop.queued), (0, 0));
+    let classes = shop.upstream.classes(at(20_000));
+    assert!(classes.iter().all(|class| class.key == 0 || class.key < 5_000), "it has one");
+    assert!(classes.iter().all(|class| class.breaker == State::Closed), "{classes:?}");
+}
+
 /// Those who waited for a kind that hung are not let in all at once when it answers again.
 #[test]
 fn a_class_that_answers_again_is_asked_more_and_more_and_not_by_all_who_waited() {

@@ -91,6 +91,18 @@ impl Upstream {
             && self.callers.is_to_leave_some(caller, limit, now)
     }
 
+    /// Whose calls fill all slots, while others have less than is theirs.
+    fn crowds_out(&self) -> Option<u8> {
+        let limit = self.in_flight.limit();
+        let is_found = self.in_flight.is_adaptive() && !self.in_flight.is_loose();
+        is_found.then(|| self.callers.fills(limit, self.endpoints.under_way())).flatten()
+    }
+
+    /// Whether there is no slot for this caller because of another one alone.
+    pub(super) fn is_crowded_out(&self, ask: &Ask) -> bool {
+        self.crowds_out().is_some_and(|biggest| biggest != Callers::group(ask.caller))
+    }
+
     /// As many may wait as are answered in a while, and at least as many as is written; without evidence of trouble nobody is
     /// sent away for want of a place.
     pub(super) fn size_queue(&mut self) {
@@ -128,12 +140,14 @@ impl Upstream {
             self.breaker.applied(now) != State::Closed
         };
         while !self.queue.is_empty() {
-            let place = self.place(now);
+            let found = self.place(now);
+            let aside = if found.is_none() { self.crowds_out() } else { None };
+            let place = found.or(aside.map(|_| Place::Free));
             let next = match place {
                 _ if flush => self.queue.pop(now),
                 None => return,
                 Some(Place::Ghost(_)) => self.queue.pop_newest(),
-                Some(_) => self.pop(now),
+                Some(_) => self.pop(now, aside),
             };
             let Some((ticket, ask)) = next else { return };
             let seat = self.seat(now, &ask);
@@ -151,13 +165,17 @@ impl Upstream {
     }
 
     /// Whose turn it is: that of the caller with the least under way; among such callers, first a class that has less than its
-    /// share of a tight limit, so that a kind that became slow does not take all slots; nobody of a class that is held apart.
-    fn pop(&mut self, now: Time) -> Option<(Ticket, Ask)> {
+    /// share of a tight limit, so that a kind that became slow does not take all slots; nobody of a class that is held apart, nor the
+    /// caller that is put aside.
+    fn pop(&mut self, now: Time, aside: Option<u8>) -> Option<(Ticket, Ask)> {
         let few = self.in_flight.is_haunted() && !self.has_many_slots();
         let limit = self.in_flight.limit();
         let Self { callers, classes, endpoints, .. } = self;
         let mixed = !classes.is_one();
         self.queue.pop_fairly(now, |group, ask| {
+            if aside == Some(group) {
+                return None;
+            }
             if few && callers.is_to_leave_some(group, limit, now) {
                 return None;
             }

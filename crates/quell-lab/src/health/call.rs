@@ -42,6 +42,12 @@ impl Script {
     }
 }
 
+/// One of a hundred names, none of which looks like an id.
+fn name(id: u64) -> String {
+    let letter = |n: u64| char::from(b'g' + (n % 10) as u8);
+    format!("page{}{}", letter(id / 10), letter(id))
+}
+
 /// Makes the call and says how it ended.
 pub(crate) async fn make(flow: &Flow, links: &Arc<Links>, script: &Script) -> End {
     let line = match timeout(PATIENCE, links.take()).await {
@@ -105,6 +111,7 @@ pub(crate) fn lost(why: &str) -> End {
 
 fn request(flow: &Flow, script: &Script) -> Result<Request<Paced>, http::Error> {
     let path = flow.path.replace("{id}", &script.id.to_string());
+    let path = path.replace("{name}", &name(script.id));
     // HTTP/1.1 sends what is written here as it is; HTTP/2 makes its own fields of the whole.
     let whole = matches!(flow.wire, Wire::Http2(_));
     let mut request = Request::builder()

@@ -93,7 +93,7 @@ pub(crate) struct Flow {
     pub(crate) wire: Wire,
     /// The last part of their address, 127.0.0.x.
     pub(crate) address: u8,
-    /// `{id}` in it becomes a number, another for every call.
+    /// `{id}` in it becomes a number, another for every call, and `{name}` one of a hundred names.
     pub(crate) path: &'static str,
     pub(crate) credential: Option<&'static str>,
     pub(crate) work: Work,

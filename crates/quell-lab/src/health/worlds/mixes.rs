@@ -23,6 +23,25 @@ pub(super) fn worlds() -> Vec<World> {
             vec![fast(300.0, 3).works(Work::Either(0.1, ms(3), ms(400)))],
         ),
         World::new(
+            "hidden-later",
+            "60/s of 3 ms, and on the same path 20/s of 2 s from second 6 on",
+            vec![
+                Flow::good("quick", "/ask", Poisson(60.0)).takes(ms(3)),
+                Flow {
+                    from: ms(6_000),
+                    ..Flow::good("slow", "/ask", Poisson(20.0)).takes(ms(2_000))
+                },
+            ],
+        ),
+        World::new(
+            "names",
+            "a hundred names, more than there are classes, 60/s of 3 ms, beside 20/s of 2 s",
+            vec![
+                Flow::good("page", "/{name}", Poisson(60.0)).takes(ms(3)),
+                Flow::good("report", "/report", Poisson(20.0)).takes(ms(2_000)),
+            ],
+        ),
+        World::new(
             "polls",
             "200/s of 5 ms beside 100 long polls of 2-4.5 s",
             vec![fast(200.0, 5), polls(2_000, 4_500)],

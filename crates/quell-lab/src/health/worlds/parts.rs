@@ -27,6 +27,11 @@ pub(super) fn worlds() -> Vec<World> {
         )
         .in_short(),
         World::new(
+            "failing-name",
+            "a hundred names, more than there are classes, and one more with 40 % of the traffic always answers 500",
+            vec![Flow::good("page", "/{name}", Poisson(90.0)).takes(ms(5)), failing(60.0)],
+        ),
+        World::new(
             "quota",
             "one credential gets 429 with Retry-After: 30; 2 % of the others' calls fail once",
             vec![

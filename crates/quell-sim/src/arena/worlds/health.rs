@@ -93,6 +93,19 @@ fn hostile(kind: Kind) -> Kind {
     Kind { side: Side::Hostile, callers: 1, name: "hostile".to_owned(), ..kind }
 }
 
+/// Two kinds of one class, of which one is slow and begins after 20 s.
+fn hidden_later(rate: f64) -> Vec<Kind> {
+    let arrivals = shaped(&[(0.0, 0.0), (20.0, 0.0), (20.0, 1.0), (1e6, 1.0)]);
+    let slow = Kind { arrivals, ..Kind::new("slow", rate, s(2)) };
+    [quick(60.0, 3), slow].map(|kind| Kind { class: Some(1), ..kind }).into()
+}
+
+/// A hundred quick kinds with so much load together, and one more.
+fn names(load: f64, more: Kind) -> Vec<Kind> {
+    let name = |i| Kind { name: format!("name-{i}"), ..quick(load / 100.0, 3) };
+    (0..100).map(name).chain([more]).collect()
+}
+
 fn pauses(length: Duration, every: Duration) -> Vec<Outage> {
     Outage { kind: OutageKind::Stall, at: every, length: LASTS }.flapping(length, every - length)
 }
@@ -137,6 +150,16 @@ fn mixes() -> Vec<World> {
         world("mixed/3-400ms", PLENTY, two()),
         world("mixed/3-400ms-64-workers", 64, two()),
         world("mixed/hidden", PLENTY, vec![Kind::new("both", 300.0, bimodal)]),
+        // A kind that nobody can tell from others begins later.
+        world("mixed/hidden-later", PLENTY, hidden_later(20.0)),
+        world("mixed/hidden-later-few", PLENTY, hidden_later(5.0)),
+        // More kinds than there are classes.
+        world("names/hundred", PLENTY, names(60.0, Kind::new("slow", 20.0, s(2)))),
+        world("names/hundred-one-fails", PLENTY, names(30.0, fails_at_once(20.0))),
+        world("names/hundred-one-hangs", PLENTY, {
+            let left = Kind { patience: s(2).into(), ..Kind::new("hangs", 20.0, s(100)) };
+            names(60.0, Kind { side: Side::Other, ..left })
+        }),
         world("mixed/hang-ups", PLENTY, {
             let [quick, slow] = [two().remove(0), two().remove(1)];
             vec![quick, Kind { hang_ups: Some(third), ..slow }]
