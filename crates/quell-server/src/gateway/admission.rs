@@ -87,14 +87,13 @@ impl Refused {
     pub(super) fn reply(self, busy: Busy, counted: &mut Pending<'_>) -> Response<Body> {
         match self {
             Self::Unauthorized => {
-                counted.refuse(Unauthorized::REASON);
-                let mut response = respond::refused(Unauthorized::REASON, None, busy);
+                let mut response = respond::refused(Unauthorized::REASON, None, busy, counted);
                 Unauthorized.write(response.headers_mut());
                 response
             }
             Self::Limited(limited) => {
-                counted.refuse(Reason::RateLimited);
-                let mut response = respond::refused(Reason::RateLimited, limited.wait, busy);
+                let mut response =
+                    respond::refused(Reason::RateLimited, limited.wait, busy, counted);
                 limited.write(response.headers_mut());
                 response
             }

@@ -1,8 +1,10 @@
 //! Counters: one set per core and route, written by that core alone and summed when somebody asks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use quell::core::Reason;
+use quell::http::Word;
 use quell::observe::labels::is_denial;
 pub(crate) use quell::observe::labels::{Came, Keyed, Verdict};
 
@@ -98,19 +100,35 @@ pub(crate) struct Pending<'a> {
     pub(crate) verdict: Verdict,
     /// Why there was no further attempt.
     pub(crate) reason: Option<Reason>,
+    /// What its caller is told about coming back.
+    pub(crate) word: Option<Word>,
     /// Where that is noted, if it is.
     pub(super) line: Option<&'a Line>,
 }
 
+/// Why there was no further attempt, and whether to come back, as its caller is told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Told {
+    pub(crate) reason: Option<Reason>,
+    pub(crate) word: Option<Word>,
+}
+
 impl<'a> Pending<'a> {
     pub(super) fn new(counters: &'a Counters, line: Option<&'a Line>) -> Self {
-        Self { counters, verdict: Verdict::Abandoned, reason: None, line }
+        Self { counters, verdict: Verdict::Abandoned, reason: None, word: None, line }
     }
 
     /// It was refused before there was a call.
-    pub(crate) fn refuse(&mut self, reason: Reason) {
+    pub(crate) fn refuse(&mut self, reason: Reason, wait: Option<Duration>) {
         self.counters.refuse(reason);
         (self.verdict, self.reason) = (Verdict::Refused, Some(reason));
+        self.word = Word::on(reason, wait);
+    }
+
+    /// What the caller is told in the end. What is only for logs, it is not told.
+    pub(crate) fn told(&self) -> Told {
+        let reason = self.reason.filter(|_| self.verdict != Verdict::Abandoned);
+        Told { reason, word: self.word }
     }
 }
 

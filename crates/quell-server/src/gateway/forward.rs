@@ -7,6 +7,7 @@
 //! but an HTTP/2 endpoint that refuses a stream says that it did not act on it.
 
 mod keep;
+mod reply;
 
 use std::cell::{Cell, RefCell};
 use std::error::Error;
@@ -32,7 +33,7 @@ use quell::run::{Given, Sender, Try};
 use super::access::Line;
 use super::body::{FromCaller, FromUpstream, Minder};
 use super::counters::{Came, Counters};
-use super::grpc::{self, Grpc};
+use super::dialect::{self, Dialect};
 use super::headers::{self, Onward};
 use super::idempotency::Payload;
 use super::lane::{Lane, Spoken, Taken};
@@ -40,10 +41,10 @@ use super::per_core::{Core, LocalRoute};
 use super::watch::Busy;
 use super::wire::{Conn, Lost, Talk, Terms};
 
+pub(super) use reply::{Reply, Switched};
+
 /// What goes out with an attempt.
 pub(super) type RequestBody = ReplayBody<FromCaller>;
-/// A reply whose body is still on its way, or kept.
-pub(super) type Reply = Response<ReplyBody<FromUpstream>>;
 
 /// Why an attempt gave no reply.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +70,7 @@ pub(super) struct Outgoing<'a> {
     busy: &'a Busy,
     is_stream: bool,
     talk: Option<&'a Talk>,
-    grpc: Option<Grpc>,
+    dialect: Dialect,
     /// Whether the caller asks to switch protocols.
     upgrades: bool,
     /// As they go out, but for what is added.
@@ -87,14 +88,17 @@ pub(super) struct Outgoing<'a> {
     taken: Cell<usize>,
     /// Which attempts have sent their first byte, by their numbers.
     sent: Cell<u64>,
-    /// The connection of a reply that switches protocols.
-    pub(super) switched: Cell<Option<Taken>>,
     /// The request's key, if it has one that counts.
     pub(super) held: Option<&'a Held>,
     /// Where attempts are noted, if they are.
     pub(super) line: Option<&'a Line>,
+}
+
+/// What is known of a call's attempts once it is over.
+#[derive(Debug, Default)]
+pub(super) struct Sent {
     /// Whether an attempt was sent of which nobody knows what it came to.
-    pub(super) in_doubt: Cell<bool>,
+    pub(super) in_doubt: bool,
 }
 
 /// Where a request came from, and what it speaks.
@@ -105,13 +109,14 @@ pub(super) struct From<'a> {
     pub(super) is_stream: bool,
     /// Whom to tell what comes before a reply, if it can be told.
     pub(super) talk: Option<&'a Talk>,
-    /// If it is gRPC's.
-    pub(super) grpc: Option<Grpc>,
+    /// Which protocol it speaks.
+    pub(super) dialect: Dialect,
 }
 
 /// Sends an [`Outgoing`] request.
 pub(super) struct Forward<'a> {
     outgoing: &'a Outgoing<'a>,
+    sent: &'a mut Sent,
 }
 
 /// An attempt under way.
@@ -139,7 +144,7 @@ impl<'a> Outgoing<'a> {
         (parts, onward): (Parts, Onward),
         payload: Payload,
     ) -> Self {
-        let From { busy, is_stream, talk, grpc } = from;
+        let From { busy, is_stream, talk, dialect } = from;
         let repeatable = route.unsafe_methods.repeats(&parts.method, &parts.headers);
         let is_here = match &payload {
             Payload::Streamed(body) => body.is_here(),
@@ -156,21 +161,19 @@ impl<'a> Outgoing<'a> {
             busy,
             is_stream,
             talk,
-            grpc,
+            dialect,
             upgrades: onward.upgrade.is_some(),
             parts,
             always: onward.added.len(),
-            may_replace: onward.may_replace || grpc.is_some(),
+            may_replace: onward.may_replace || dialect.stamps(),
             added: RefCell::new(onward.added),
             body,
             repeatable,
             given_at,
             taken: Cell::new(0),
             sent: Cell::new(0),
-            switched: Cell::new(None),
             held: None,
             line: None,
-            in_doubt: Cell::new(false),
         }
     }
 
@@ -304,12 +307,12 @@ impl<'a> Outgoing<'a> {
         for field in told.fields(&self.parts.headers) {
             added.extend(field);
         }
-        if self.grpc.is_none() && self.line.is_none() {
+        if !self.dialect.stamps() && self.line.is_none() {
             return;
         }
         let mut more = HeaderMap::new();
-        if let Some(grpc) = self.grpc {
-            grpc.stamp(&mut more, attempt.number, self.clock().now());
+        if self.dialect.stamps() {
+            self.dialect.stamp(&mut more, attempt.number, self.clock().now());
         }
         if let Some(line) = self.line {
             line.send(attempt.number, &mut more);
@@ -335,8 +338,7 @@ impl<'a> Outgoing<'a> {
             if !self.upgrades {
                 return Err(Failed::Broken("it switched protocols and nobody asked it to".into()));
             }
-            self.switched.set(Some(conn));
-            return Ok(Response::from_parts(parts, ReplyBody::own("")));
+            return Ok(Reply::switching(Response::from_parts(parts, ReplyBody::own("")), conn));
         }
         headers::back(&mut parts.headers);
         if stream.is_some() && !headers::has_one_length(&mut parts.headers) {
@@ -345,12 +347,7 @@ impl<'a> Outgoing<'a> {
         let minder = Minder::of(self.busy, self.is_stream);
         let open = self.route.lanes.stream();
         let body = FromUpstream::new(stream, conn, open, minder);
-        let response = Response::from_parts(parts, body);
-        match self.grpc {
-            None => Ok(response.map(ReplyBody::passing)),
-            // Boxed, or every request's future would have room for it.
-            Some(grpc) => Box::pin(grpc.judge(response, self.clock())).await,
-        }
+        self.dialect.look(Response::from_parts(parts, body), self.clock()).await
     }
 }
 
@@ -367,8 +364,8 @@ fn failed(error: hyper::Error) -> Failed {
 
 impl<'a> Forward<'a> {
     /// Nothing is sent yet.
-    pub(super) fn new(outgoing: &'a Outgoing<'a>) -> Self {
-        Self { outgoing }
+    pub(super) fn new(outgoing: &'a Outgoing<'a>, sent: &'a mut Sent) -> Self {
+        Self { outgoing, sent }
     }
 }
 
@@ -388,36 +385,27 @@ impl<'a> Sender for Forward<'a> {
         self.outgoing.is_marked(attempt.number)
     }
 
-    /// A stream of gRPC has no end that anybody waits for. Whoever takes none of what the caller gives is late itself.
+    /// A stream has no end that anybody waits for. An upstream that takes none of what the caller gives is late itself.
     fn given(&self, _: &Attempt<'a>) -> Given {
-        let Outgoing { body, taken, given_at, grpc, .. } = self.outgoing;
+        let Outgoing { body, taken, given_at, dialect, .. } = self.outgoing;
         let goes_on = taken.replace(body.taken()) != body.taken();
         match given_at.get() {
-            None if grpc.is_some() => Given::All(Time::ZERO),
+            None if dialect.streams() => Given::All(Time::ZERO),
             None if goes_on => Given::Flowing,
             None if body.is_awaited() => Given::Stalled,
             given_at => Given::All(given_at.unwrap_or(Time::ZERO)),
         }
     }
 
-    /// A stream of gRPC is at work from its first message on.
+    /// A stream is at work from its first message on.
     fn is_given(&self) -> bool {
-        let Outgoing { body, given_at, grpc, .. } = self.outgoing;
-        grpc.is_some() || (given_at.get().is_some() && !body.has_failed())
+        let Outgoing { body, given_at, dialect, .. } = self.outgoing;
+        dialect.streams() || (given_at.get().is_some() && !body.has_failed())
     }
 
     fn classify(&mut self, reply: &Self::Reply) -> Outcome {
-        let grpc = self.outgoing.grpc.and(reply.as_ref().ok()).and_then(grpc::outcome);
-        if let Some(outcome) = grpc {
-            return outcome;
-        }
         match reply {
-            Ok(reply) if reply.status().as_u16() < 300 => Outcome::Success, // needs no date
-            Ok(reply) => {
-                let LocalRoute { route, .. } = self.outgoing.route;
-                let unix_now = route.backend.upstream.clock().unix_now();
-                route.statuses.classify(reply.status(), reply.headers(), unix_now)
-            }
+            Ok(reply) => Dialect::judge(reply, self.outgoing.route),
             Err(Failed::Connect(_)) => Outcome::Failed(Failure::of(Fault::Connect)),
             Err(Failed::Unread(_)) => {
                 let delivery = Delivery::NeverSent;
@@ -461,12 +449,12 @@ impl<'a> Sender for Forward<'a> {
             self.outgoing.core.gateway.log.failed(failed);
         }
         if let Some(line) = self.outgoing.line {
-            let code = reply.and_then(|reply| reply.as_ref().ok()).map(grpc::status);
+            let code = reply.and_then(|reply| reply.as_ref().ok()).map(dialect::status);
             line.tried(self.outgoing.route, tried, code);
         }
         let is_known = matches!(reply, Some(Ok(_) | Err(Failed::Connect(_) | Failed::Unread(_))));
         if !is_known && self.outgoing.is_marked(tried.attempt) {
-            self.outgoing.in_doubt.set(true);
+            self.sent.in_doubt = true;
         }
         self.outgoing.counters().attempt(tried.attempt, tried.hedge, Came::of(&tried.outcome));
     }

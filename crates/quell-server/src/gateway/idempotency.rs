@@ -118,18 +118,16 @@ impl Stopped {
                 (Keyed::Replayed, response)
             }
             Self::Refused { reason, wait } => {
-                counted.refuse(reason);
                 let keyed = match reason {
                     Reason::KeyMissing => Keyed::Missing,
                     Reason::KeyMismatch => Keyed::Mismatch,
                     Reason::StoreDown => Keyed::StoreDown,
                     _ => Keyed::InFlight,
                 };
-                (keyed, respond::refused(reason, wait, busy))
+                (keyed, respond::refused(reason, wait, busy, counted))
             }
             Self::Unread(Unread::NoRoom) => {
-                counted.refuse(Reason::PoolFull);
-                (Keyed::NoRoom, respond::refused(Reason::PoolFull, None, busy))
+                (Keyed::NoRoom, respond::refused(Reason::PoolFull, None, busy, counted))
             }
             Self::Unread(Unread::TooLong) => {
                 counted.verdict = Verdict::Malformed;

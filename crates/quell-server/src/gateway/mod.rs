@@ -14,7 +14,9 @@
 //! 6. `forward`: [`quell::run::drive`] admits, queues or refuses, has attempts sent over the `lane`s, judges them at
 //!    the response head, keeps a failed reply and sleeps, and sends again while the policies allow it. The request's
 //!    body is copied on its way.
-//! 7. `respond`: the last reply's status and body as they are, or a refusal of our own; `grpc` says it in gRPC's words.
+//! 7. `respond`: the last reply's status and body as they are, or a refusal of our own.
+//!
+//! What differs between HTTP and gRPC on this way is in `dialect`.
 //!
 //! A caller who leaves drops the future of its request, and with it the guard (what was sent becomes a ghost) and the
 //! upstream connection or stream, which is closed or reset at once.
@@ -35,9 +37,9 @@ mod body;
 mod config;
 mod conversation;
 pub(crate) mod counters;
+mod dialect;
 mod forward;
 mod gate;
-mod grpc;
 mod headers;
 mod idempotency;
 mod io;
@@ -84,8 +86,8 @@ use access::Line;
 use body::{Body, FromCaller, Minder, Uploaded};
 use conversation::{Caller, Tunnel};
 use counters::{Pending, Verdict};
-use forward::{Forward, From, Outgoing};
-use grpc::Grpc;
+use dialect::Dialect;
+use forward::{Forward, From, Outgoing, Sent};
 use headers::{Facts, Marks};
 use idempotency::Payload;
 use per_core::{Core, Driven, LocalRoute};
@@ -102,25 +104,26 @@ async fn handle(
     let line = core.gateway.access.as_ref().map(|access| Line::begin(access, &request));
     let found = driven.route(&request);
     let route = found.ok().flatten();
-    let is_grpc = grpc::is_spoken(route.map(|route| &***route), request.headers());
+    let dialect = Dialect::of(route.map(|route| &***route), request.headers());
     let read = gate::check(&request).and_then(|()| found.map(drop).map_err(|_| gate::WALKS));
-    let mut response = match (read, route) {
+    let counters = match (&read, route) {
+        (Ok(()), Some(route)) => route.counters(),
+        _ => &core.counters().unrouted,
+    };
+    let mut counted = Pending::new(counters, line.as_deref());
+    let response = match (read, route) {
         (Err(malformed), _) => {
-            Pending::new(&core.counters().unrouted, line.as_deref()).verdict = Verdict::Malformed;
+            counted.verdict = Verdict::Malformed;
             respond::malformed(malformed, busy)
         }
-        (Ok(()), None) => {
-            Pending::new(&core.counters().unrouted, line.as_deref()).refuse(Reason::NoRoute);
-            respond::refused(Reason::NoRoute, None, busy)
-        }
+        (Ok(()), None) => respond::refused(Reason::NoRoute, None, busy, &mut counted),
         (Ok(()), Some(route)) => {
-            let asked = Asked { busy, is_grpc, line: line.as_deref() };
-            through(core, &driven, route, caller, asked, request).await
+            let asked = Asked { busy, dialect, line: line.as_deref() };
+            through(core, &driven, route, caller, asked, request, &mut counted).await
         }
     };
-    if is_grpc {
-        response = grpc::in_trailers(response);
-    }
+    let mut response = dialect.refuse(response, counted.told());
+    drop(counted);
     if core.is_draining() && !caller.is_h2 {
         respond::farewell(&mut response);
     }
@@ -136,7 +139,7 @@ async fn handle(
 /// What goes along with a request that has a route.
 struct Asked<'a> {
     busy: Busy,
-    is_grpc: bool,
+    dialect: Dialect,
     /// Where it is noted, if it is.
     line: Option<&'a Line>,
 }
@@ -149,11 +152,11 @@ async fn through(
     caller: &Caller,
     asked: Asked<'_>,
     request: Request<Uploaded>,
+    counted: &mut Pending<'_>,
 ) -> Response<Body> {
-    let Asked { busy, is_grpc, line } = asked;
+    let Asked { busy, dialect, line } = asked;
     let upstream = &route.backend.upstream;
     let since = upstream.clock().now();
-    let mut counted = Pending::new(route.counters(), line);
     if let Some(line) = line {
         line.routed(route, since);
     }
@@ -175,12 +178,11 @@ async fn through(
         return respond::malformed(gate::SPELT, busy);
     }
     if let Some(reason) = core.cannot_serve(route) {
-        counted.refuse(reason);
-        return respond::refused(reason, None, busy);
+        return respond::refused(reason, None, busy, counted);
     }
     let passed = match admission::pass(&driven.plan, route, ip, &mut parts.headers) {
         Ok(passed) => passed,
-        Err(refused) => return refused.reply(busy, &mut counted),
+        Err(refused) => return refused.reply(busy, counted),
     };
     if let (Some(line), Some(tenant)) = (line, &passed.tenant) {
         line.tenant(tenant);
@@ -188,13 +190,13 @@ async fn through(
     let body = FromCaller::new(body, Minder::of_upload(&busy, caller.is_h2));
     let (payload, held) = match &route.written.idempotency {
         // Boxed because it is rare and large, as below.
-        Some(keys) if !is_grpc => {
+        Some(keys) if dialect.has_keys() => {
             let tenant = passed.tenant.as_deref();
             let begun = idempotency::begin(core, route, keys, tenant, &parts, body);
             match Box::pin(begun).await {
                 Ok(begun) => begun,
                 Err(stopped) => {
-                    let mut response = stopped.reply(busy, &mut counted);
+                    let mut response = stopped.reply(busy, counted);
                     passed.write(response.headers_mut());
                     return response;
                 }
@@ -211,7 +213,7 @@ async fn through(
         since,
         deadline: by.unwrap_or(Time::MAX),
         priority: passed.priority,
-        class: route.class(&parts.method, parts.uri.path(), is_grpc),
+        class: dialect.class(route, &parts.method, parts.uri.path()),
         caller: passed.caller.unwrap_or_else(from),
         credential: if marks.has_credential() { credential(&parts.headers) } else { 0 },
         child: passed.child.unwrap_or_default(),
@@ -223,26 +225,26 @@ async fn through(
     });
     arrival.joins_chain(route.role, route.policy.attempts(), received);
     let guard = upstream.begin_for(&route.policy, arrival);
-    let grpc = is_grpc.then(|| Grpc::new(route, &mut parts.headers, by));
-    let from = From { busy: &busy, is_stream: caller.is_h2, talk: caller.talk.as_ref(), grpc };
+    let dialect = dialect.open(route, &mut parts.headers, by);
+    let from = From { busy: &busy, is_stream: caller.is_h2, talk: caller.talk.as_ref(), dialect };
+    let mut sent = Sent::default();
     let mut outgoing = Outgoing::new(core, route, from, (parts, onward), payload);
     (outgoing.held, outgoing.line) = (held.as_ref(), line);
     let done = match &held {
-        None => drive(guard, Forward::new(&outgoing)).await,
-        Some(held) => Box::pin(held.work(drive(guard, Forward::new(&outgoing)))).await,
+        None => drive(guard, Forward::new(&outgoing, &mut sent)).await,
+        Some(held) => Box::pin(held.work(drive(guard, Forward::new(&outgoing, &mut sent)))).await,
     };
-    let (switched, in_doubt) = (outgoing.switched.take(), outgoing.in_doubt.get());
     drop(outgoing);
 
     let (now, watch) = (since + done.elapsed, Rc::clone(busy.watch()));
-    let mut response = respond::reply(route, done, now, lent.is_some(), busy, &mut counted);
+    let (mut response, switched) = respond::reply(route, done, now, lent.is_some(), busy, counted);
     if let Some(held) = held {
-        let settled = idempotency::settle(held, response, in_doubt, watch.begin(), &mut counted);
+        let settled = idempotency::settle(held, response, sent.in_doubt, watch.begin(), counted);
         response = Box::pin(settled).await;
     }
     passed.write(response.headers_mut());
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        match switched.filter(|_| switches).and_then(lane::Taken::into_raw) {
+        match switched.filter(|_| switches).and_then(|switched| switched.into_raw()) {
             Some(upstream) => {
                 watch.tunnel();
                 let open = route.lanes.stream();

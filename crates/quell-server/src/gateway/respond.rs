@@ -13,9 +13,9 @@ use quell::run::{Done, End};
 
 use super::body::Body;
 use super::counters::{Pending, Verdict};
-use super::forward::{Failed, Reply};
+use super::dialect;
+use super::forward::{Failed, Reply, Switched};
 use super::gate::Malformed;
-use super::grpc;
 use super::route::Route;
 use super::watch::Busy;
 
@@ -26,7 +26,8 @@ const CLOSE: HeaderValue = HeaderValue::from_static("close");
 /// A call that came to its end.
 pub(super) type Ended = Done<Result<Reply, Failed>, Result<Reply, Failed>>;
 
-/// The reply to a call that came to its end. `has_credit` says whether the caller lent us some.
+/// The reply to a call that came to its end, and the upstream's connection if that switches protocols. `has_credit` says whether
+/// the caller lent us some.
 pub(super) fn reply(
     route: &Route,
     done: Ended,
@@ -34,7 +35,7 @@ pub(super) fn reply(
     has_credit: bool,
     busy: Busy,
     counted: &mut Pending<'_>,
-) -> Response<Body> {
+) -> (Response<Body>, Option<Switched>) {
     let Done { end, outcome, reason, attempts, retry_at, credit, .. } = done;
     if let Some(reason) = reason {
         match end {
@@ -47,14 +48,17 @@ pub(super) fn reply(
     let most = if reason == Some(Reason::BreakerOpen) { LONGEST_OPEN } else { Duration::MAX };
     let wait = retry_at.map(|at| at.since(now).min(most));
     let is_streaming = matches!(end, End::Reply(Ok(_)));
+    let mut switched = None;
     let (verdict, mut response, is_ours) = match end {
         End::Reply(Ok(reply)) | End::Kept(Ok(reply)) => {
             let verdict = match reason {
                 None => Verdict::Success,
-                Some(_) if grpc::status(&reply).is_client_error() => Verdict::Rejected,
+                Some(_) if dialect::status(&reply).is_client_error() => Verdict::Rejected,
                 Some(_) => Verdict::Failed,
             };
-            (verdict, reply.map(|body| Body::new(body, busy)), false)
+            let (response, connection) = reply.into_response();
+            switched = connection;
+            (verdict, response.map(|body| Body::new(body, busy)), false)
         }
         End::Reply(Err(Failed::Caller)) | End::Kept(Err(Failed::Caller)) => {
             (Verdict::Abandoned, broke_off(busy), true)
@@ -89,12 +93,13 @@ pub(super) fn reply(
     let sends = credit.map_or(Sends::new(attempts), |credit| credit.sends());
     let credit = credit.filter(|_| has_credit).map(|credit| credit.returned());
     let word = reason.and_then(|reason| Word::on(reason, wait));
-    let stop = reason.filter(|_| verdict != Verdict::Abandoned); // what is only for logs
+    counted.word = word;
+    let stop = counted.told().reason;
     answer(response.headers_mut(), Answer { sends, stop, credit, word, is_ours });
     if !is_streaming {
         farewell_if_unread(&mut response);
     }
-    response
+    (response, switched)
 }
 
 /// What the route gives in place of what there is not. The connection of a reply that it replaces is let go.
@@ -119,7 +124,13 @@ pub(super) fn malformed(malformed: Malformed, busy: Busy) -> Response<Body> {
 }
 
 /// A refusal before there is a call.
-pub(super) fn refused(reason: Reason, wait: Option<Duration>, busy: Busy) -> Response<Body> {
+pub(super) fn refused(
+    reason: Reason,
+    wait: Option<Duration>,
+    busy: Busy,
+    counted: &mut Pending<'_>,
+) -> Response<Body> {
+    counted.refuse(reason, wait);
     let mut response =
         refusal(reason.status(), reason, 0, wait).map(|bytes| Body::own(bytes, busy));
     farewell_if_unread(&mut response);

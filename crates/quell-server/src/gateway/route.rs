@@ -83,13 +83,16 @@ impl Route {
         Self { limit, counters: Arc::clone(&known.counters), ..self }
     }
 
-    /// Of which kind a request is: by the method and the shape of its path, or by gRPC's method.
-    pub(super) fn class(&self, method: &Method, path: &str, is_grpc: bool) -> u64 {
+    /// The class of a request whose whole path says what it asks for, as gRPC's do.
+    pub(super) fn class_by_path(&self, path: &str) -> u64 {
         let (upstream, name) = (&self.backend.upstream, &self.name);
-        if is_grpc {
-            let key = self.seed.rotate_left(1) ^ route_key(path);
-            return upstream.class(key, || format!("{name} {path}"));
-        }
+        let key = self.seed.rotate_left(1) ^ route_key(path);
+        upstream.class(key, || format!("{name} {path}"))
+    }
+
+    /// The class of a request by its method and the shape of its path.
+    pub(super) fn class_by_shape(&self, method: &Method, path: &str) -> u64 {
+        let (upstream, name) = (&self.backend.upstream, &self.name);
         let shape = Shape::new(method, path);
         upstream.class(shape.key(self.seed), || format!("{name} {shape}"))
     }

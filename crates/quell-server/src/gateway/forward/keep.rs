@@ -14,10 +14,12 @@ impl Outgoing<'_> {
         reply: Result<Reply, Failed>,
         by: Time,
     ) -> Result<Result<Reply, Failed>, Result<Reply, Failed>> {
-        let (parts, body) = match reply {
-            Ok(reply) => reply.into_parts(),
+        let Reply { response, aside } = match reply {
+            Ok(reply) => reply,
             Err(failed) => return Ok(Err(failed)),
         };
+        let (parts, body) = response.into_parts();
+        let with = |body| Reply { response: Response::from_parts(parts, body), aside };
         let mut keep = body.keep(Pool::global());
         select! {
             biased;
@@ -30,12 +32,12 @@ impl Outgoing<'_> {
                     if let Some(line) = self.line {
                         line.error(&whole.ahead(line.most_of_error()));
                     }
-                    return Ok(Ok(Response::from_parts(parts, whole)));
+                    return Ok(Ok(with(whole)));
                 }
-                Err(long) => return Err(Ok(Response::from_parts(parts, long))),
+                Err(long) => return Err(Ok(with(long))),
             },
             () = self.clock().sleep_until(by) => {}
         }
-        Err(Ok(Response::from_parts(parts, keep.give_up())))
+        Err(Ok(with(keep.give_up())))
     }
 }

@@ -4,7 +4,7 @@
 //! Judged by its head, every failure would be a success; refused with a 503, a caller would only learn that something in
 //! between does not speak its language.
 //!
-//! **How.** A call is gRPC's by its content type or by its route. Its replies are looked at up to the first message, the
+//! **How.** A call is gRPC by its content type or by its route. Its replies are looked at up to the first message, the
 //! trailers or a tenth of a second, and carry what that came to; its attempts say how many came before and what is left of
 //! the caller's time; and refusals of ours become trailers at the very end, whoever made them. Everything else, trailers too,
 //! passes as in any other call. A static `fallback` is HTTP and stays it.
@@ -13,27 +13,22 @@ use crate::config::RouteProtocol;
 use http::header::{CONTENT_LENGTH, HeaderMap};
 use http::{Response, StatusCode};
 use quell::Clock;
-use quell::core::{Failure, Outcome, Reason, Time};
-use quell::http::Word;
+use quell::core::{Reason, Time};
 use quell::http::grpc::{self, Code, Codes};
-use quell::http::headers::STOP;
 
-use super::body::{Body, FromUpstream};
-use super::forward::{Failed, Reply};
-use super::route::Route;
+use crate::gateway::body::{Body, FromUpstream};
+use crate::gateway::counters::Told;
+use crate::gateway::forward::{Failed, Reply};
+use crate::gateway::route::Route;
 
 /// What is known of a gRPC call.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Grpc {
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::gateway) struct Grpc {
     /// When its caller will have gone, if it said so in gRPC's own way: only then those below are told.
     by: Option<Time>,
     /// Which codes are worth another attempt.
     codes: Codes,
 }
-
-/// What a reply came to, as far as it was looked at.
-#[derive(Debug, Clone, Copy)]
-struct Judged(Outcome);
 
 /// Whether a request is gRPC's.
 pub(super) fn is_spoken(route: Option<&Route>, headers: &HeaderMap) -> bool {
@@ -45,7 +40,7 @@ impl Grpc {
     /// A call whose caller will have gone by then. Where a policy does not retry a 503 or a 429, it does not retry the code
     /// that means the same; the other codes are nobody's to retry who does not know what the method does.
     /// How many attempts came before is ours to say.
-    pub(super) fn new(route: &Route, headers: &mut HeaderMap, by: Option<Time>) -> Self {
+    pub(super) fn open(route: &Route, headers: &mut HeaderMap, by: Option<Time>) -> Self {
         grpc::stamp(headers, 1, None);
         let usual = [Code::UNAVAILABLE, Code::RESOURCE_EXHAUSTED].into_iter();
         let codes = usual.filter(|code| route.statuses.contains(code.like().as_u16()));
@@ -59,52 +54,29 @@ impl Grpc {
     }
 
     /// A reply with what it came to. One that breaks off before it has said anything is none.
-    pub(super) async fn judge(
+    pub(super) async fn look(
         self,
         reply: Response<FromUpstream>,
         clock: &Clock,
     ) -> Result<Reply, Failed> {
-        let (mut parts, body) = reply.into_parts();
+        let (parts, body) = reply.into_parts();
         let body = grpc::peek(parts.status, &parts.headers, body, clock.clone()).await;
         let body = body.unbroken().map_err(|error| Failed::Broken(error.into()))?;
         let (status, headers) = (parts.status, &parts.headers);
         let outcome = self.codes.classify(status, headers, &body, clock.unix_now());
-        parts.extensions.insert(Judged(outcome));
-        Ok(Response::from_parts(parts, body.into()))
+        Ok(Reply::judged_as(outcome, Response::from_parts(parts, body.into())))
     }
 }
 
-/// What a gRPC call's reply came to.
-pub(super) fn outcome(reply: &Reply) -> Option<Outcome> {
-    reply.extensions().get().map(|Judged(outcome)| *outcome)
-}
-
-/// The status of a reply, or the one that means the same as its gRPC status.
-pub(super) fn status(reply: &Reply) -> StatusCode {
-    match outcome(reply) {
-        Some(Outcome::Failed(Failure { code: Some(code), .. })) => {
-            StatusCode::from_u16(code).unwrap_or(reply.status())
-        }
-        _ => reply.status(),
-    }
-}
-
-/// A refusal of ours as gRPC's callers read it: nothing but trailers, in the head of a 200. What others said, and a
-/// fallback, stay as they are.
-pub(super) fn in_trailers(response: Response<Body>) -> Response<Body> {
+/// A refusal of ours as gRPC's callers read it: nothing but trailers, in the head of a 200.
+pub(super) fn refuse(response: Response<Body>, told: Told) -> Response<Body> {
     let status = response.status();
-    if !response.body().is_own() || status.as_u16() < 400 {
-        return response;
-    }
     let (mut parts, body) = response.into_parts();
-    let stop = parts.headers.get(STOP);
-    let reason = stop.and_then(|stop| Reason::ALL.iter().find(|reason| stop == reason.as_str()));
-    let message =
-        reason.map_or(status.canonical_reason().unwrap_or_default(), |reason| reason.as_str());
-    let word = Word::read(&parts.headers);
+    let usual = status.canonical_reason().unwrap_or_default();
+    let message = told.reason.map_or(usual, |reason| reason.as_str());
     parts.status = StatusCode::OK;
     parts.headers.remove(CONTENT_LENGTH);
-    grpc::say(&mut parts.headers, code(status, reason.copied()), message, word);
+    grpc::say(&mut parts.headers, code(status, told.reason), message, told.word);
     Response::from_parts(parts, Body::own(Default::default(), body.into_busy()))
 }
 
