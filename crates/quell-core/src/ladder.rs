@@ -6,26 +6,30 @@
 //!
 //! **How.** [`Ladder`] holds the delays, as a list or by a formula, and [`Ladder::step`] says where an event goes
 //! next. What a record's headers say of its past can be written by anybody: it counts only on our own tiers, and
-//! only within what can be true there ([`State::read`]). Coming back when asked to burns no attempt, nor does waiting.
+//! only within what can be true there ([`CallState::believed`]). Coming back when asked to burns no attempt, nor does waiting.
 //!
 //! ```
 //! use core::time::Duration;
-//! use quell_core::{Failure, Fault, Outcome, Stamp, ladder::{Ladder, Names, Next, Spec, State}};
+//! use quell_core::{Failure, Fault, Outcome, Stamp, ladder::{CallState, Ladder, Names, Next, Spec}};
 //!
 //! let ladder = Ladder::new(&Spec::default())?;
 //! let names = Names::new("payments", None)?;
 //! assert_eq!(names.retry(ladder.tiers()[1]), "payments-retry-5m");
 //!
-//! let (now, mut state) = (Stamp::ZERO, State::default());
+//! let (now, mut state) = (Stamp::ZERO, CallState::default());
 //! let failed = Outcome::Failed(Failure::of(Fault::Server));
 //! let due = now + Duration::from_secs(30);
 //! assert_eq!(ladder.step(&mut state, now, &failed), Next::Retry { tier: 0, due });
 //! # Ok::<_, quell_core::ladder::Invalid>(())
 //! ```
 
+mod state;
+
 use core::{fmt, time::Duration};
 
 use crate::{Outcome, Reason, Stamp};
+
+pub use state::{CallState, Found, Told};
 
 /// More tiers than this are a mistake.
 const MOST_TIERS: usize = 32;
@@ -106,30 +110,6 @@ pub struct Ladder {
     hint_cap: Duration,
 }
 
-/// What is known of an event's past.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct State {
-    /// How often it failed.
-    pub failures: u32,
-    /// When it failed first.
-    pub first_failure: Option<Stamp>,
-    /// When it failed last.
-    pub last_failure: Option<Stamp>,
-}
-
-/// What the headers of a record say. Anybody can write them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Claimed {
-    /// Failures so far.
-    pub failures: Option<u64>,
-    /// When it failed first, in Unix milliseconds.
-    pub first_failure: Option<u64>,
-    /// When it failed last, in Unix milliseconds.
-    pub last_failure: Option<u64>,
-    /// When it is to be tried again, in Unix milliseconds.
-    pub due: Option<u64>,
-}
-
 /// Where an event goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
@@ -187,13 +167,23 @@ impl Ladder {
         self.tiers.iter().map(longest).fold(Duration::ZERO, Duration::saturating_add)
     }
 
-    /// Where an event goes after this outcome. Failures are counted in its state.
-    pub fn step(&self, state: &mut State, now: Stamp, outcome: &Outcome) -> Next {
+    /// Where an event goes after this outcome. Failures and deferrals are counted in its state, which also learns when
+    /// the event is due.
+    pub fn step(&self, state: &mut CallState, now: Stamp, outcome: &Outcome) -> Next {
+        let next = self.next(state, now, outcome);
+        if let Next::Defer { due } | Next::Retry { due, .. } = next {
+            state.due = due;
+        }
+        next
+    }
+
+    fn next(&self, state: &mut CallState, now: Stamp, outcome: &Outcome) -> Next {
         let failure = match *outcome {
             Outcome::Success => return Next::Ack,
             // Nobody looked at it: as if it had never been taken.
             Outcome::Abandoned => return Next::Defer { due: now },
             Outcome::Defer { after } => {
+                state.deferrals = state.deferrals.saturating_add(1);
                 return Next::Defer { due: now + after.clamp(SHORTEST_DEFER, LONGEST) };
             }
             Outcome::Failed(failure) => failure,
@@ -202,6 +192,7 @@ impl Ladder {
         state.failures = state.failures.saturating_add(1);
         state.first_failure.get_or_insert(now);
         state.last_failure = Some(now);
+        state.error = Some(failure.fault);
         if let Err(reason) = failure.allows_another() {
             return Next::Dead { reason };
         }
@@ -214,34 +205,6 @@ impl Ladder {
             }
             hint => Next::Retry { tier, due: now + hint.map_or(delay, |hint| hint.max(delay)) },
         }
-    }
-}
-
-impl State {
-    /// What to believe of a record's headers. `tier` is where it was found: `None` is the main topic, where all of it
-    /// is made up. On a tier it has failed at least often enough to have come there, and no oftener than there are tiers,
-    /// and nothing has happened in the future. Returns the state and when the event may be tried.
-    pub fn read(
-        ladder: &Ladder,
-        tier: Option<usize>,
-        claimed: &Claimed,
-        arrived: Stamp,
-        now: Stamp,
-    ) -> (Self, Stamp) {
-        let Some((tier, &delay)) = tier.and_then(|tier| Some((tier, ladder.tiers.get(tier)?)))
-        else {
-            return (Self::default(), now);
-        };
-        let (least, most) = (tier as u64 + 1, ladder.tiers.len() as u64);
-        let failures = claimed.failures.unwrap_or(0).clamp(least, most) as u32;
-        let past = |millis: Option<u64>| millis.map(|millis| Stamp::from_millis(millis).min(now));
-        let last_failure = past(claimed.last_failure);
-        let first_failure = past(claimed.first_failure).map(|first| match last_failure {
-            Some(last) => first.min(last),
-            None => first,
-        });
-        let due = claimed.due.map_or(arrived.min(now) + delay, Stamp::from_millis);
-        (Self { failures, first_failure, last_failure }, due.min(now + LONGEST))
     }
 }
 

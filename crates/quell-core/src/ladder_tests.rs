@@ -1,5 +1,3 @@
-use proptest::prelude::*;
-
 use super::*;
 use crate::{Failure, Fault};
 
@@ -24,7 +22,7 @@ fn by_formula(attempts: u32, base: u64, factor: f64, cap: u64) -> Result<Ladder,
 
 #[test]
 fn an_event_climbs_the_tiers_and_then_dies() {
-    let (ladder, mut state) = (ladder(), State::default());
+    let (ladder, mut state) = (ladder(), CallState::default());
     for (tier, (now, due)) in [(0, 30), (100, 400), (1_000, 2_800)].into_iter().enumerate() {
         let next = ladder.step(&mut state, at(now), &FAILED);
         assert_eq!(next, Next::Retry { tier, due: at(due) });
@@ -32,7 +30,10 @@ fn an_event_climbs_the_tiers_and_then_dies() {
     let next = ladder.step(&mut state, at(3_000), &FAILED);
     assert_eq!(next, Next::Dead { reason: Reason::AttemptsSpent });
     let (first_failure, last_failure) = (Some(at(0)), Some(at(3_000)));
-    assert_eq!(state, State { failures: 4, first_failure, last_failure });
+    let (due, error) = (at(2_800), Some(Fault::Server));
+    let died =
+        CallState { failures: 4, due, first_failure, last_failure, error, ..CallState::default() };
+    assert_eq!(state, died);
     assert_eq!(ladder.horizon(), Duration::from_secs(120 + 300 + 1_800), "a hint may be 120 s");
 }
 
@@ -46,19 +47,19 @@ fn four_attempts_of_thirty_seconds_times_six_wait_30s_3m_and_18m() {
 /// K5: waiting is not failing.
 #[test]
 fn a_defer_comes_back_when_asked_never_at_once_and_burns_no_attempt() {
-    let (ladder, mut state) = (ladder(), State::default());
+    let (ladder, mut state) = (ladder(), CallState::default());
     for (after, due) in [(90, 90), (7_200, 7_200), (0, 1), (u64::MAX, 7 * 86_400)] {
         let outcome = Outcome::Defer { after: Duration::from_secs(after) };
         assert_eq!(ladder.step(&mut state, at(0), &outcome), Next::Defer { due: at(due) });
     }
     assert_eq!(ladder.step(&mut state, at(5), &Outcome::Abandoned), Next::Defer { due: at(5) });
     assert_eq!(ladder.step(&mut state, at(5), &Outcome::Success), Next::Ack);
-    assert_eq!(state, State::default());
+    assert_eq!(state, CallState { deferrals: 4, due: at(5), ..CallState::default() });
 }
 
 #[test]
 fn what_no_retry_can_help_dies_at_once() {
-    let mut state = State::default();
+    let mut state = CallState::default();
     let fatal = Outcome::Failed(Failure::of(Fault::Fatal));
     let next = ladder().step(&mut state, at(0), &fatal);
     assert_eq!((next, state.failures), (Next::Dead { reason: Reason::NotRetryable }, 1));
@@ -74,24 +75,10 @@ fn no_tier_is_earlier_than_the_hint_and_one_beyond_the_cap_is_a_stop() {
         (2, 1_000, Next::Retry { tier: 2, due: at(1_800) }),
         (2, u64::MAX, Next::Dead { reason: Reason::HintTooLong }),
     ] {
-        let mut state = State { failures, ..State::default() };
+        let mut state = CallState { failures, ..CallState::default() };
         let failure = Failure::of(Fault::Overload).with_hint(Duration::from_secs(hint));
         assert_eq!(ladder.step(&mut state, at(0), &Outcome::Failed(failure)), expected);
     }
-}
-
-/// K7.
-#[test]
-fn headers_on_the_main_topic_are_made_up() {
-    let liar = Claimed { failures: Some(99), due: Some(u64::MAX), ..Claimed::default() };
-    let read = State::read(&ladder(), None, &liar, at(1), at(5));
-    assert_eq!(read, (State::default(), at(5)));
-}
-
-#[test]
-fn a_record_without_a_due_time_waits_its_tier_from_when_it_arrived() {
-    let (state, due) = State::read(&ladder(), Some(1), &Claimed::default(), at(10), at(20));
-    assert_eq!((state.failures, due), (2, at(310)));
 }
 
 #[test]
@@ -155,44 +142,5 @@ fn nonsense_is_refused_with_the_field_and_the_fix() {
     for message in messages.map(|invalid| invalid.to_string()) {
         assert!(message.starts_with("tiers") || message.starts_with("source."), "{message}");
         assert!(message.contains("write"), "{message}");
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::testing::cases()))]
-
-    /// K7: whatever the headers of a tier claim, the event gets up to its tier and beyond it at every failure, is
-    /// never held for longer than a week, and is dead after as many failures as there are tiers left.
-    #[test]
-    fn no_header_makes_an_event_immortal_or_lets_it_fall_back(
-        delays in prop::collection::vec(1..100_000u64, 1..6),
-        tier in 0..6usize,
-        numbers in prop::array::uniform4(prop::option::of(any::<u64>())),
-        (arrived, now) in (0..1u64 << 42, 0..1u64 << 42),
-    ) {
-        let ladder = Ladder::new(&Spec::Tiers(seconds(&delays))).unwrap();
-        let tier = tier % delays.len();
-        let [failures, first_failure, last_failure, due] = numbers;
-        let claimed = Claimed { failures, first_failure, last_failure, due };
-        let (mut state, due) =
-            State::read(&ladder, Some(tier), &claimed, Stamp::from_millis(arrived), Stamp::from_millis(now));
-        let mut now = Stamp::from_millis(now);
-        prop_assert!(due <= now + LONGEST);
-        prop_assert!(state.first_failure.is_none_or(|first| first <= now));
-        for last in tier.. {
-            prop_assert!(last < delays.len() + 1, "immortal");
-            match ladder.step(&mut state, now, &FAILED) {
-                Next::Retry { tier, due } => {
-                    prop_assert!(tier > last);
-                    prop_assert_eq!(due, now + ladder.tiers()[tier]);
-                    now = due;
-                }
-                Next::Dead { reason } => {
-                    prop_assert_eq!(reason, Reason::AttemptsSpent);
-                    break;
-                }
-                other => prop_assert!(false, "{:?}", other),
-            }
-        }
     }
 }

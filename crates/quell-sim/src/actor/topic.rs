@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use quell_core::{
     Failure, Fault, Outcome, Rng, Stamp, Time,
     budget::{Budget, Paid},
-    ladder::{Ladder, Next, State},
+    ladder::{CallState, Ladder, Next},
     spec,
 };
 
@@ -30,7 +30,7 @@ struct Record {
     since: Time,
     /// What it is about.
     key: u32,
-    state: State,
+    state: CallState,
 }
 
 /// A record in somebody's hand.
@@ -211,7 +211,7 @@ impl World {
     /// A record is written.
     pub(super) fn writes(&mut self, key: u32) {
         self.count(Count::Received);
-        let record = Record { since: self.now, key, state: State::default() };
+        let record = Record { since: self.now, key, state: CallState::default() };
         if let Some(topic) = &mut self.topic {
             topic.new.push_back(record);
         }
