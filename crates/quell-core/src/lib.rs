@@ -19,6 +19,7 @@ pub mod event;
 pub mod hedge;
 pub mod idempotency;
 pub mod in_flight;
+pub mod intake;
 pub mod keyed;
 pub mod ladder;
 pub mod latency;

@@ -1,15 +1,16 @@
 //! The topic: records that wait for a consumer, for their tier's delay to pass, or for ever.
 //!
-//! What decides is the core's: the [`Ladder`] where a record goes next, a [`Budget`] per instance whether a due one is
-//! taken, and an upstream per instance whether any is.
+//! What decides is the core's: an [`Intake`] per instance which record a hand takes and who pays, an upstream per instance
+//! whether it is sent, and the [`Ladder`] where it goes next. Here are only the records, the hands and the hours.
 
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use quell_core::{
     Failure, Fault, Outcome, Rng, Stamp, Time,
-    budget::{Budget, Paid},
-    ladder::{CallState, Ladder, Next},
+    budget::Budget,
+    intake::{Backlog, Intake, Record, Settled, Take, Taken},
+    ladder::{Ladder, Next},
     spec,
 };
 
@@ -24,28 +25,27 @@ use crate::{
 /// When nothing else will, this wakes consumers that wait for a budget which time fills.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// What is kept of a record.
 #[derive(Debug, Clone, Copy)]
-struct Record {
+struct Written {
     /// When it was written.
     since: Time,
     /// What it is about.
     key: u32,
-    state: CallState,
+    /// Where it waits, if it failed; none if it was only deferred.
+    tier: Option<usize>,
 }
 
 /// A record in somebody's hand.
 #[derive(Debug)]
 struct Open {
-    record: Record,
+    taken: Taken<Written>,
     host: u32,
-    paid: Option<Paid>,
 }
 
 #[derive(Debug)]
 struct Consumer {
-    budget: Budget,
-    /// It takes nothing before then.
-    paused_until: Time,
+    intake: Intake,
     /// Its hands that are empty while it is paused.
     parked: u32,
 }
@@ -54,11 +54,9 @@ struct Consumer {
 #[derive(Debug)]
 pub(crate) struct Consumers {
     ladder: Ladder,
-    new: VecDeque<Record>,
-    due: VecDeque<Record>,
-    /// Those that are not due yet, by when they are; without a tier if they were only deferred.
-    waiting: BTreeMap<(Stamp, u64), (Option<usize>, Record)>,
-    waited: u64,
+    /// All instances take from the same.
+    backlog: Backlog<Written>,
+    /// How many wait on each tier, and how many were only deferred.
     tiers: Vec<u64>,
     deferred: u64,
     dead: u64,
@@ -78,7 +76,7 @@ impl Consumers {
         let consumer = |_| {
             let budget = Budget::new(topic.upstream.budget, Time::ZERO);
             let budget = budget.map_err(spec::Invalid::from)?;
-            Ok(Consumer { budget, paused_until: Time::ZERO, parked: 0 })
+            Ok(Consumer { intake: Intake::new(budget), parked: 0 })
         };
         let each: Vec<_> = (0..scenario.instances).map(consumer).collect::<Result<_, Invalid>>()?;
         // Hand by hand, so that all instances share a small load.
@@ -86,10 +84,7 @@ impl Consumers {
         Ok(Some(Box::new(Self {
             tiers: vec![0; ladder.tiers().len()],
             ladder,
-            new: VecDeque::new(),
-            due: VecDeque::new(),
-            waiting: BTreeMap::new(),
-            waited: 0,
+            backlog: Backlog::new(),
             deferred: 0,
             dead: 0,
             open: Slab::new(),
@@ -104,84 +99,72 @@ impl Consumers {
     /// The next record for an empty hand.
     fn next(&mut self, now: Time, hosts: &mut Hosts) -> Option<(u32, Key, u32)> {
         while let Some(&host) = self.idle.front() {
-            let consumer = &mut self.each[host as usize];
-            if now < consumer.paused_until {
-                self.idle.pop_front();
-                consumer.parked += 1;
-                continue;
+            let Consumer { intake, parked } = &mut self.each[host as usize];
+            match intake.take(now, &mut self.backlog, || hosts.is_closed(host, now), &mut self.rng)
+            {
+                Take::Paused { .. } => {
+                    self.idle.pop_front();
+                    *parked += 1;
+                }
+                Take::Nothing => {
+                    self.idle.rotate_left(1); // another one may have a budget
+                    return None;
+                }
+                Take::Record(taken) => {
+                    self.idle.pop_front();
+                    let about = taken.record().what.key;
+                    let key = self.open.insert(Open { taken, host });
+                    return Some((host, key, about));
+                }
             }
-            let budget = &mut consumer.budget;
-            // Probes are first attempts, as long as there are any to make.
-            let pays = !self.due.is_empty()
-                && budget.peek(now)
-                && (self.new.is_empty() || hosts.is_closed(host, now));
-            let paid =
-                if pays { budget.take(now, Fault::Server, &mut self.rng).ok() } else { None };
-            let from = if paid.is_some() { &mut self.due } else { &mut self.new };
-            let Some(record) = from.pop_front() else {
-                self.idle.rotate_left(1); // another one may have a budget
-                return None;
-            };
-            self.idle.pop_front();
-            let key = self.open.insert(Open { record, host, paid });
-            return Some((host, key, record.key));
         }
         None
     }
 
-    /// Not before `due`.
-    fn wait(&mut self, tier: Option<usize>, due: Stamp, record: Record) -> Time {
+    /// Not before it is due; answers when that is.
+    fn wait(&mut self, tier: Option<usize>, mut record: Record<Written>) -> Time {
         match tier {
             Some(tier) => self.tiers[tier] += 1,
             None => self.deferred += 1,
         }
-        self.waited += 1;
-        self.waiting.insert((due, self.waited), (tier, record));
-        Time::from_nanos(due.as_millis().saturating_mul(1_000_000))
+        record.what.tier = tier;
+        let due = record.state.due.as_millis();
+        self.backlog.waits(record);
+        Time::from_nanos(due.saturating_mul(1_000_000))
     }
 
     /// What is due by now.
     fn ripens(&mut self, now: Time) {
-        while let Some(first) = self.waiting.first_entry()
-            && first.key().0.as_millis().saturating_mul(1_000_000) <= now.as_nanos()
-        {
-            let (tier, record) = first.remove();
-            match tier {
+        // Rounded down: never early.
+        let stamp = Stamp::from_millis(now.as_nanos() / 1_000_000);
+        while let Some(record) = self.backlog.ripen(stamp) {
+            match record.what.tier {
                 Some(tier) => self.tiers[tier] -= 1,
                 None => self.deferred -= 1,
             }
-            self.due.push_back(record);
         }
     }
 
     /// What pays for the due records of an instance.
     pub(super) fn budget(&mut self, host: u32) -> &mut Budget {
-        &mut self.each[host as usize].budget
+        self.each[host as usize].intake.budget_mut()
     }
 
     /// An instance begins anew, and so does its budget.
     pub(super) fn restarts(&mut self, now: Time, host: u32) {
         if let Some(consumer) = self.each.get_mut(host as usize) {
-            consumer.budget.reset(now);
+            consumer.intake.budget_mut().reset(now);
         }
-    }
-
-    /// As if it had never been taken.
-    fn puts_back(&mut self, now: Time, Open { record, host, paid }: Open) {
-        let fresh = record.state.failures == 0 && paid.is_none();
-        if let Some(paid) = paid {
-            self.each[host as usize].budget.refund(now, paid);
-        }
-        if fresh { self.new.push_front(record) } else { self.due.push_front(record) }
     }
 
     /// How it looks at the end of a second; answers how many records are not done, and how full the budgets are.
     pub(crate) fn look(&mut self, now: Time) -> (u64, f64) {
-        let (lag, due) = (self.new.len() as u64, self.due.len() as u64 + self.deferred);
+        let lag = self.backlog.new_ones() as u64;
+        let due = self.backlog.due() as u64 + self.deferred;
         let tiers = self.tiers.clone();
         let waiting = lag + due + tiers.iter().sum::<u64>();
         self.seconds.push(Records { lag, due, tiers, dead: self.dead });
-        let fill: f64 = self.each.iter().map(|each| each.budget.fill(now)).sum();
+        let fill: f64 = self.each.iter().map(|each| each.intake.budget().fill(now)).sum();
         (waiting, fill / self.each.len() as f64)
     }
 
@@ -211,9 +194,9 @@ impl World {
     /// A record is written.
     pub(super) fn writes(&mut self, key: u32) {
         self.count(Count::Received);
-        let record = Record { since: self.now, key, state: CallState::default() };
+        let record = Record::new(Written { since: self.now, key, tier: None });
         if let Some(topic) = &mut self.topic {
-            topic.new.push_back(record);
+            topic.backlog.arrives(record);
         }
         self.consumes();
     }
@@ -230,7 +213,7 @@ impl World {
     pub(crate) fn resumes(&mut self, host: u32) {
         let Some(topic) = &mut self.topic else { return };
         let consumer = &mut topic.each[host as usize];
-        if self.now >= consumer.paused_until {
+        if !consumer.intake.is_paused(self.now) {
             let parked = core::mem::take(&mut consumer.parked);
             (0..parked).for_each(|_| topic.idle.push_back(host));
             self.consumes();
@@ -245,7 +228,7 @@ impl World {
             self.begin_call(host, Whose::Record(record), Handed { key, ..Handed::default() });
         }
         let Some(topic) = &mut self.topic else { return };
-        if !topic.due.is_empty() && !topic.idle.is_empty() && topic.looks_at <= self.now {
+        if topic.backlog.due() > 0 && !topic.idle.is_empty() && topic.looks_at <= self.now {
             topic.looks_at = self.now + LOOK;
             self.agenda.after(self.now, LOOK, Event::Ripens);
         }
@@ -254,14 +237,10 @@ impl World {
     /// The instance did not send it: it takes nothing more until it may.
     pub(super) fn record_refused(&mut self, record: Key, retry_at: Time) {
         let Some(topic) = &mut self.topic else { return };
-        let Some(open) = topic.open.remove(record) else { return };
-        let host = open.host;
-        topic.puts_back(self.now, open);
+        let Some(Open { taken, host }) = topic.open.remove(record) else { return };
         topic.idle.push_back(host);
-        let until = retry_at.max(self.now + Duration::from_millis(1));
-        let consumer = &mut topic.each[host as usize];
-        if until > consumer.paused_until {
-            consumer.paused_until = until;
+        let intake = &mut topic.each[host as usize].intake;
+        if let Some(until) = intake.refused(self.now, taken, &mut topic.backlog, retry_at) {
             self.agenda.at(until, Event::Resumes { host });
         }
     }
@@ -269,46 +248,40 @@ impl World {
     /// The instance was restarted with the record in its hand: somebody takes it once more.
     pub(super) fn record_dropped(&mut self, record: Key) {
         let Some(topic) = &mut self.topic else { return };
-        let Some(open) = topic.open.remove(record) else { return };
-        topic.idle.push_back(open.host);
-        topic.puts_back(self.now, open);
+        let Some(Open { taken, host }) = topic.open.remove(record) else { return };
+        topic.idle.push_back(host);
+        topic.each[host as usize].intake.put_back(self.now, taken, &mut topic.backlog);
         self.agenda.at(self.now, Event::Ripens);
     }
 
     /// The service is done with a record, one way or another.
     pub(super) fn record_handled(&mut self, record: Key, reply: Reply, hint: Option<Duration>) {
         let Some(topic) = &mut self.topic else { return };
-        let Some(Open { mut record, host, paid }) = topic.open.remove(record) else { return };
+        let Some(Open { taken, host }) = topic.open.remove(record) else { return };
         topic.idle.push_back(host);
-        let budget = &mut topic.each[host as usize].budget;
         let outcome = match (reply, hint) {
             (Reply::Good, _) => Outcome::Success,
             (Reply::Fatal, _) => Outcome::Failed(Failure::of(Fault::Fatal)),
             (Reply::Later, Some(after)) => Outcome::Defer { after },
             _ => Outcome::Failed(Failure::of(Fault::Server)),
         };
-        if let Outcome::Success = outcome {
-            budget.earn(self.now);
-            if let Some(paid) = paid {
-                budget.retried_well(self.now, paid);
-            }
-        } else if outcome.is_retryable() {
-            budget.failed(self.now);
-        }
         // Rounded up: never early.
         let stamp = Stamp::from_millis(self.now.as_nanos().div_ceil(1_000_000));
-        let tries = record.state.failures + 1;
-        match topic.ladder.step(&mut record.state, stamp, &outcome) {
+        let tries = taken.record().state.attempt();
+        let intake = &mut topic.each[host as usize].intake;
+        let Settled { record, next } =
+            intake.settle(self.now, stamp, taken, &outcome, &topic.ladder);
+        match next {
             Next::Ack => {
                 self.observed.ended(tries, true);
-                self.user_served(record.since, 0);
+                self.user_served(record.what.since, 0);
             }
-            Next::Defer { due } => {
-                let due = topic.wait(None, due, record);
+            Next::Defer { .. } => {
+                let due = topic.wait(None, record);
                 self.agenda.at(due, Event::Ripens);
             }
-            Next::Retry { tier, due } => {
-                let due = topic.wait(Some(tier), due, record);
+            Next::Retry { tier, .. } => {
+                let due = topic.wait(Some(tier), record);
                 self.agenda.at(due, Event::Ripens);
             }
             Next::Dead { .. } => {
