@@ -53,8 +53,6 @@ pub use spec::Spec;
 
 use crate::{Fault, Reason, Rng, Time, lease::Planner};
 use adaptive::Adaptive;
-use failed_retry::FailedRetry;
-use grpc::Grpc;
 use probabilistic::Probabilistic;
 use ratio::Ratio;
 use sampled::Sampled;
@@ -142,8 +140,6 @@ struct Totals {
 #[derive(Debug)]
 enum Kind {
     Tokens(Tokens),
-    Grpc(Grpc),
-    FailedRetry(FailedRetry),
     Ratio(Box<Ratio>),
     Window(Box<Window>),
     Adaptive(Adaptive),
@@ -167,8 +163,8 @@ impl Budget {
     pub fn new(spec: impl Into<Spec>, now: Time) -> Result<Self, Invalid> {
         let kind = match spec.into() {
             Spec::Tokens(spec) => Kind::Tokens(Tokens::new(spec, now)?),
-            Spec::Grpc(spec) => Kind::Grpc(Grpc::new(spec, now)?),
-            Spec::FailedRetry(spec) => Kind::FailedRetry(FailedRetry::new(spec, now)?),
+            Spec::Grpc(spec) => Kind::Tokens(Tokens::grpc(spec, now)?),
+            Spec::FailedRetry(spec) => Kind::Tokens(Tokens::failed_retry(spec, now)?),
             Spec::Ratio(spec) => Kind::Ratio(Box::new(Ratio::new(spec, now)?)),
             Spec::Window(spec) => Kind::Window(Box::new(Window::new(spec, now)?)),
             Spec::Adaptive(spec) => Kind::Adaptive(Adaptive::new(spec, now)?),
@@ -213,8 +209,6 @@ impl Budget {
     pub fn take(&mut self, now: Time, fault: Fault, rng: &mut Rng) -> Result<Paid, Reason> {
         let paid = match &mut self.kind {
             Kind::Tokens(kind) => kind.take(now, fault),
-            Kind::Grpc(kind) => kind.take(),
-            Kind::FailedRetry(kind) => kind.take(now, fault),
             Kind::Ratio(kind) => kind.take(now),
             Kind::Window(kind) => kind.take(now),
             Kind::Adaptive(kind) => kind.take(now, fault),
@@ -240,13 +234,12 @@ impl Budget {
         match &mut self.kind {
             _ if paid == Paid::LEASED => {}
             Kind::Tokens(kind) => kind.refund(paid),
-            Kind::FailedRetry(kind) => kind.refund(paid),
             Kind::Ratio(kind) => kind.refund(now, paid),
             Kind::Window(kind) => kind.refund(now, paid),
             Kind::Adaptive(kind) => kind.refund(paid),
             Kind::Sampled(kind) => kind.refund(now, paid),
-            // Nothing was paid: the failure was charged, or chance decided.
-            Kind::Grpc(_) | Kind::Probabilistic(_) | Kind::Unlimited | Kind::None => {}
+            // Nothing was paid: chance decided, or nobody asked.
+            Kind::Probabilistic(_) | Kind::Unlimited | Kind::None => {}
         }
     }
 
@@ -254,7 +247,7 @@ impl Budget {
     pub fn retried_well(&mut self, now: Time, paid: Paid) {
         match &mut self.kind {
             _ if paid == Paid::LEASED => {}
-            Kind::FailedRetry(kind) => kind.refund(paid),
+            Kind::Tokens(kind) => kind.retried_well(paid),
             Kind::Sampled(kind) => kind.retried_well(now, paid),
             _ => {} // sent is spent
         }
@@ -274,7 +267,7 @@ impl Budget {
     pub fn failed(&mut self, now: Time) {
         self.totals.failures += 1;
         match &mut self.kind {
-            Kind::Grpc(kind) => kind.failed(),
+            Kind::Tokens(kind) => kind.failed(),
             Kind::Adaptive(kind) => kind.failed(),
             Kind::Probabilistic(kind) => kind.failed(now),
             Kind::Sampled(kind) => kind.failed(now),
@@ -295,8 +288,6 @@ impl Budget {
     fn peek_own(&self, now: Time) -> bool {
         match &self.kind {
             Kind::Tokens(kind) => kind.peek(now),
-            Kind::Grpc(kind) => kind.peek(),
-            Kind::FailedRetry(kind) => kind.peek(now),
             Kind::Ratio(kind) => kind.peek(now),
             Kind::Window(kind) => kind.peek(now),
             Kind::Adaptive(kind) => kind.peek(now),
@@ -320,8 +311,6 @@ impl Budget {
     pub fn reset(&mut self, now: Time) {
         match &mut self.kind {
             Kind::Tokens(kind) => kind.reset(now),
-            Kind::Grpc(kind) => kind.reset(now),
-            Kind::FailedRetry(kind) => kind.reset(now),
             Kind::Ratio(kind) => kind.reset(now),
             Kind::Window(kind) => kind.reset(),
             Kind::Adaptive(kind) => kind.reset(now),
@@ -351,8 +340,6 @@ impl Budget {
     fn gauge(&self, now: Time) -> Gauge {
         match &self.kind {
             Kind::Tokens(kind) => kind.gauge(now),
-            Kind::Grpc(kind) => kind.gauge(now),
-            Kind::FailedRetry(kind) => kind.gauge(now),
             Kind::Ratio(kind) => kind.gauge(now),
             Kind::Window(kind) => kind.gauge(now),
             Kind::Adaptive(kind) => kind.gauge(now),
@@ -367,8 +354,6 @@ impl Budget {
     fn earn_otherwise(&mut self, now: Time) {
         match &mut self.kind {
             Kind::Tokens(kind) => kind.earn(),
-            Kind::Grpc(kind) => kind.earn(),
-            Kind::FailedRetry(kind) => kind.earn(),
             Kind::Ratio(kind) => kind.earn(now),
             Kind::Window(kind) => kind.earn(now),
             Kind::Adaptive(kind) => kind.earn(),

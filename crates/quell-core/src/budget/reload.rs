@@ -31,9 +31,9 @@ impl Budget {
     pub fn adopt(&mut self, fresh: Self, now: Time) {
         let held = self.held(now);
         match (&mut self.kind, fresh.kind) {
-            (Kind::Tokens(own), Kind::Tokens(fresh)) => own.adopt(fresh, now),
-            (Kind::Grpc(own), Kind::Grpc(fresh)) => own.adopt(fresh, now),
-            (Kind::FailedRetry(own), Kind::FailedRetry(fresh)) => own.adopt(fresh, now),
+            (Kind::Tokens(own), Kind::Tokens(fresh)) if own.charges_like(&fresh) => {
+                own.adopt(fresh, now);
+            }
             (Kind::Ratio(own), Kind::Ratio(fresh)) => own.adopt(*fresh, now),
             (Kind::Window(own), Kind::Window(fresh)) => own.adopt(*fresh, now),
             (Kind::Adaptive(own), Kind::Adaptive(fresh)) => own.adopt(fresh, now),
@@ -58,8 +58,6 @@ impl Budget {
     pub(super) fn lower(&mut self, level: u64, now: Time) {
         match &mut self.kind {
             Kind::Tokens(kind) => kind.lower(level, now),
-            Kind::Grpc(kind) => kind.lower(level, now),
-            Kind::FailedRetry(kind) => kind.lower(level, now),
             Kind::Ratio(kind) => kind.lower(level, now),
             Kind::Window(kind) => kind.lower(level, now),
             Kind::Adaptive(kind) => kind.lower(level, now),

@@ -10,6 +10,14 @@
 //! time; where retries should stop long before the last token, they pause below a share of `max`. All
 //! arithmetic is in whole millionths of a token, so every ratio is exact and nothing drifts.
 //!
+//! Other kinds are the same bucket with another price list:
+//!
+//! | kind | a failure costs | a retry costs when it asks | gets back when it succeeds | retries go out |
+//! |---|---|---|---|---|
+//! | tokens | – | its [`Cost`] | – | from `pause_below` on |
+//! | [`failed_retry`](super::failed_retry) | – | 1 | 1 | while there is 1 |
+//! | [`grpc`](super::grpc) | 1 | – | – | above half |
+//!
 //! ```
 //! use quell_core::{Fault, Time, budget::tokens::{Spec, Tokens}};
 //!
@@ -118,6 +126,17 @@ impl Spec {
     }
 }
 
+/// What a bucket charges for: by this its kinds differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Charge {
+    /// Retries, when they ask.
+    Retries,
+    /// Retries, when they ask; those that succeed get it back.
+    FailedRetries,
+    /// Failures that a retry could help. The retry itself is free.
+    Failures,
+}
+
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Tokens {
@@ -126,6 +145,7 @@ pub struct Tokens {
     earned: u64,
     start: u64,
     threshold: u64,
+    charge: Charge,
     cost: Cost,
     refill: Option<Duration>,
     refilled_at: Time,
@@ -157,7 +177,26 @@ impl Tokens {
         let threshold = (pause_below * max as f64).round() as u64;
         let start = u64::from(start) * TOKEN;
         let refill = spec.refill;
-        Ok(Self { level: start, max, earned, start, threshold, cost, refill, refilled_at: now })
+        let charge = Charge::Retries;
+        let refilled_at = now;
+        Ok(Self { level: start, max, earned, start, threshold, charge, cost, refill, refilled_at })
+    }
+
+    /// The plain bucket of another kind: only what it charges for differs.
+    pub(super) fn charging(charge: Charge, bucket: Bucket, now: Time) -> Result<Self, Invalid> {
+        let plain = Self::new(bucket.into(), now)?;
+        Ok(match charge {
+            Charge::Retries | Charge::FailedRetries => Self { charge, ..plain },
+            Charge::Failures => {
+                // Strictly above half.
+                Self { charge, cost: Cost::all(0), threshold: plain.max / 2 + 1, ..plain }
+            }
+        })
+    }
+
+    /// Whether it is of the same kind.
+    pub(super) fn charges_like(&self, other: &Self) -> bool {
+        self.charge == other.charge
     }
 
     /// Pays for one retry, or says why not. Asked last, right before the wait: whoever fails first pays first.
@@ -173,9 +212,26 @@ impl Tokens {
         }
     }
 
-    /// Takes back what was paid for a retry that was never sent.
+    /// Takes back what was paid for a retry that was never sent; nothing where failures pay.
     pub fn refund(&mut self, paid: Paid) {
+        if self.charge == Charge::Failures {
+            return; // it was paid for before a reload, to another kind
+        }
         self.level = self.max.min(self.level + u64::from(paid.amount));
+    }
+
+    /// A paid retry was sent and succeeded; its success is told with [`Tokens::earn`] as every other.
+    pub fn retried_well(&mut self, paid: Paid) {
+        if self.charge == Charge::FailedRetries {
+            self.refund(paid);
+        }
+    }
+
+    /// An attempt failed in a way that a retry could help.
+    pub fn failed(&mut self) {
+        if self.charge == Charge::Failures {
+            self.level = self.level.saturating_sub(TOKEN);
+        }
     }
 
     /// A call succeeded.
