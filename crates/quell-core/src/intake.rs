@@ -19,6 +19,10 @@
 //! it may ask again. [`Intake::put_back`]: it was not tried for some other reason. [`Intake::settle`]: it was tried.
 //! Then the budget hears of the outcome, and the [`Ladder`] says where the record goes next.
 //!
+//! A consumer may add two more: [`cohorts`] (a few canaries while the breaker is not closed, then groups that grow) and
+//! a [`flood`] guard (dead letters cost tokens, and too many pause the intake). How much it fetches ahead is a matter
+//! of a [`window`].
+//!
 //! ```
 //! use core::time::Duration;
 //! use quell_core::{
@@ -48,6 +52,10 @@
 //! ```
 
 mod backlog;
+pub mod cohorts;
+pub mod flood;
+mod invalid;
+pub mod window;
 
 use core::time::Duration;
 
@@ -58,8 +66,11 @@ use crate::{
 };
 
 pub use backlog::{Backlog, Record};
+pub use invalid::Invalid;
 
 use backlog::Line;
+use cohorts::{Cohorts, May, Round};
+use flood::{FloodGuard, Letter};
 
 /// Nobody asks again at once: the shortest pause.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
@@ -70,6 +81,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 pub struct Taken<T> {
     record: Record<T>,
     paid: Option<Paid>,
+    round: Option<Round>,
 }
 
 impl<T> Taken<T> {
@@ -90,14 +102,38 @@ impl<T> Taken<T> {
 pub enum Take<T> {
     /// To hand this one to the upstream.
     Record(Taken<T>),
-    /// There is nothing that may be taken: ask again when a record has come, is due or was settled, or when the budget
-    /// may have grown.
+    /// There is nothing that may be taken: ask again when a record has come, is due, was settled or put back, or when the
+    /// budget may have grown.
     Nothing,
     /// To take nothing before then.
     Paused {
         /// When to ask again.
         until: Time,
+        /// Why.
+        why: Pause,
     },
+}
+
+/// Why an intake takes nothing for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Pause {
+    /// The upstream's gates let nothing through.
+    Upstream,
+    /// The next cohort has not begun.
+    Cohort,
+    /// Too many records became dead letters.
+    DeadLetters,
+}
+
+impl Pause {
+    /// The word that stands in logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Upstream => "upstream",
+            Self::Cohort => "cohort",
+            Self::DeadLetters => "dead_letters",
+        }
+    }
 }
 
 /// A record that was tried, and where it goes now.
@@ -108,6 +144,8 @@ pub struct Settled<T> {
     pub record: Record<T>,
     /// Where it goes.
     pub next: Next,
+    /// It is one dead letter too many, and the first of them: tell the operators. The intake pauses.
+    pub floods: bool,
 }
 
 /// See the [module](self).
@@ -115,12 +153,26 @@ pub struct Settled<T> {
 pub struct Intake {
     budget: Budget,
     paused_until: Time,
+    cohorts: Option<Cohorts>,
+    flood: Option<FloodGuard>,
 }
 
 impl Intake {
     /// Of a consumer whose due records are paid for by this budget.
     pub const fn new(budget: Budget) -> Self {
-        Self { budget, paused_until: Time::ZERO }
+        Self { budget, paused_until: Time::ZERO, cohorts: None, flood: None }
+    }
+
+    /// The same, coming back to an upstream in cohorts.
+    #[must_use]
+    pub fn with_cohorts(self, cohorts: Cohorts) -> Self {
+        Self { cohorts: Some(cohorts), ..self }
+    }
+
+    /// The same, on guard against floods of dead letters.
+    #[must_use]
+    pub fn with_flood_guard(self, guard: FloodGuard) -> Self {
+        Self { flood: Some(guard), ..self }
     }
 
     /// What pays for due records.
@@ -133,14 +185,27 @@ impl Intake {
         &mut self.budget
     }
 
-    /// Nothing is handed out before then.
-    pub const fn paused_until(&self) -> Time {
-        self.paused_until
+    /// Until when nothing is handed out, and why; `None` if there is no such time. Cohorts apart: whether the next one may
+    /// begin is looked at when a record is to be taken.
+    pub fn pause(&self, now: Time) -> Option<(Time, Pause)> {
+        let flood = self.flood.as_ref().map_or(Time::ZERO, FloodGuard::until);
+        let longer = match flood > self.paused_until {
+            true => (flood, Pause::DeadLetters),
+            false => (self.paused_until, Pause::Upstream),
+        };
+        (now < longer.0).then_some(longer)
     }
 
     /// Whether nothing is handed out now.
     pub fn is_paused(&self, now: Time) -> bool {
-        now < self.paused_until
+        self.pause(now).is_some()
+    }
+
+    /// An operator says that the handler is mended: a pause for too many dead letters ends.
+    pub fn resume(&mut self, now: Time) {
+        if let Some(guard) = &mut self.flood {
+            guard.ends(now);
+        }
     }
 
     /// The next record for an idle worker. `is_closed` tells whether the upstream's breaker is,
@@ -149,11 +214,16 @@ impl Intake {
         &mut self,
         now: Time,
         backlog: &mut Backlog<T>,
-        is_closed: impl FnOnce() -> bool,
+        mut is_closed: impl FnMut() -> bool,
         rng: &mut Rng,
     ) -> Take<T> {
-        if self.is_paused(now) {
-            return Take::Paused { until: self.paused_until };
+        if let Some((until, why)) = self.pause(now) {
+            return Take::Paused { until, why };
+        }
+        match self.cohorts.as_mut().map(|cohorts| cohorts.may_take(now, is_closed(), rng)) {
+            None | Some(May::Take) => {}
+            Some(May::WaitForOutcome) => return Take::Nothing,
+            Some(May::WaitUntil(until)) => return Take::Paused { until, why: Pause::Cohort },
         }
         let pays =
             backlog.due() > 0 && self.budget.peek(now) && (backlog.new_ones() == 0 || is_closed());
@@ -161,7 +231,10 @@ impl Intake {
         let paid = if pays { self.budget.take(now, Fault::Server, rng).ok() } else { None };
         let line = if paid.is_some() { Line::Due } else { Line::New };
         match backlog.line(line).pop_front() {
-            Some(record) => Take::Record(Taken { record, paid }),
+            Some(record) => {
+                let round = self.cohorts.as_mut().map(Cohorts::takes);
+                Take::Record(Taken { record, paid, round })
+            }
             None => Take::Nothing,
         }
     }
@@ -190,6 +263,9 @@ impl Intake {
         if let Some(paid) = taken.paid {
             self.budget.refund(now, paid);
         }
+        if let (Some(cohorts), Some(round)) = (&mut self.cohorts, taken.round) {
+            cohorts.puts_back(round);
+        }
         backlog.line(line).push_front(taken.record);
     }
 
@@ -203,7 +279,7 @@ impl Intake {
         outcome: &Outcome,
         ladder: &Ladder,
     ) -> Settled<T> {
-        let Taken { mut record, paid } = taken;
+        let Taken { mut record, paid, round } = taken;
         if let Outcome::Success = outcome {
             self.budget.earn(now);
             if let Some(paid) = paid {
@@ -212,8 +288,22 @@ impl Intake {
         } else if outcome.is_retryable() {
             self.budget.failed(now);
         }
+        if let (Some(cohorts), Some(round)) = (&mut self.cohorts, round) {
+            cohorts.settles(round, outcome.is_served());
+        }
         let next = ladder.step(&mut record.state, stamp, outcome);
-        Settled { record, next }
+        Settled { record, next, floods: self.floods(now, &next) }
+    }
+
+    /// What its end means to the guard against floods, if there is one: whether operators are to be told.
+    fn floods(&mut self, now: Time, next: &Next) -> bool {
+        let Some(guard) = &mut self.flood else { return false };
+        match next {
+            Next::Ack => guard.served(now),
+            Next::Dead { .. } => return guard.died(now) == Letter::Flood { told: false },
+            Next::Retry { .. } | Next::Defer { .. } => {}
+        }
+        false
     }
 }
 

@@ -47,6 +47,15 @@ impl Consumer {
         }
     }
 
+    /// With cohorts, and on guard against more than three dead letters.
+    fn careful(mut self) -> Self {
+        let cohorts = Cohorts::new(cohorts::Spec::default()).unwrap();
+        let spec = flood::Spec { max: 3, ..flood::Spec::default() };
+        let guard = FloodGuard::new(spec, at(0)).unwrap();
+        self.intake = self.intake.with_cohorts(cohorts).with_flood_guard(guard);
+        self
+    }
+
     fn arrive(&mut self, whats: impl IntoIterator<Item = u32>) {
         whats.into_iter().for_each(|what| self.backlog.arrives(Record::new(what)));
     }
@@ -134,7 +143,9 @@ fn a_record_that_was_refused_is_the_next_again_costs_nothing_and_pauses_the_inta
     assert_eq!(consumer.tokens(0), 0.0);
     let until = consumer.intake.refused(at(0), taken, &mut consumer.backlog, at(500));
     assert_eq!((until, consumer.tokens(0)), (Some(at(500)), 1.0));
-    assert!(matches!(consumer.take(499), Take::Paused { until } if until == at(500)));
+    assert!(
+        matches!(consumer.take(499), Take::Paused { until, why: Pause::Upstream } if until == at(500))
+    );
     assert_eq!(consumer.drain(500), [1]);
 }
 
@@ -160,7 +171,7 @@ fn a_success_earns_a_failure_climbs_the_ladder_and_a_fatal_one_dies() {
     let [one, two, three] = [(); 3].map(|()| consumer.taken(0).unwrap());
     assert_eq!(consumer.settle(5, one, &Outcome::Success).next, Next::Ack);
     assert_eq!(consumer.tokens(5), 0.1);
-    let Settled { record, next } = consumer.settle(5, two, &FAILED);
+    let Settled { record, next, .. } = consumer.settle(5, two, &FAILED);
     assert_eq!(next, Next::Retry { tier: 0, due: stamp(1_005) });
     assert_eq!((record.what, record.state.attempt(), record.state.due), (2, 2, stamp(1_005)));
     assert!(matches!(consumer.settle(5, three, &FATAL).next, Next::Dead { .. }));
@@ -194,6 +205,51 @@ fn records_that_wait_come_in_the_order_they_are_due_and_none_is_early() {
     assert_eq!(ripe(20), [2, 4, 3]);
     assert_eq!(ripe(29), []);
     assert_eq!(backlog.next_due(), Some(stamp(30)));
+}
+
+#[test]
+fn while_the_breaker_is_not_closed_only_canaries_are_out_and_they_are_the_oldest() {
+    let mut consumer = Consumer { closed: false, ..Consumer::new(10).careful() };
+    consumer.arrive(0..50);
+    let [one, two] = [(); 2].map(|()| consumer.taken(0).unwrap());
+    assert_eq!((one.record().what, two.record().what), (0, 1));
+    assert!(matches!(consumer.take(0), Take::Nothing));
+    let _ = consumer.settle(0, one, &Outcome::Success);
+    assert_eq!(consumer.drain(0), [2]);
+    consumer.intake.put_back(at(0), two, &mut consumer.backlog);
+    assert_eq!(consumer.drain(0), [1], "as if it had never been taken");
+}
+
+#[test]
+fn after_the_breaker_closed_a_cohort_is_served_before_the_next_one_begins() {
+    let mut consumer = Consumer { closed: false, ..Consumer::new(10).careful() };
+    consumer.arrive(0..50);
+    let canaries = [(); 2].map(|()| consumer.taken(0).unwrap());
+    consumer.closed = true;
+    let first = [(); 4].map(|()| consumer.taken(0).unwrap());
+    assert!(matches!(consumer.take(0), Take::Nothing));
+    for taken in canaries.into_iter().chain(first) {
+        let _ = consumer.settle(0, taken, &Outcome::Success);
+    }
+    let Take::Paused { until, why: Pause::Cohort } = consumer.take(0) else { panic!() };
+    assert!(until >= at(500) && !consumer.intake.is_paused(at(0)));
+    assert_eq!(consumer.drain(1_500).len(), 8);
+}
+
+#[test]
+fn too_many_dead_letters_pause_the_intake_and_operators_are_told_once() {
+    let mut consumer = Consumer::new(10).careful();
+    consumer.arrive(0..50);
+    let mut told = 0;
+    while let Some(taken) = consumer.taken(0) {
+        let settled = consumer.settle(0, taken, &FATAL);
+        assert!(matches!(settled.next, Next::Dead { .. }), "it is written all the same");
+        told += u32::from(settled.floods);
+    }
+    assert_eq!((told, consumer.backlog.new_ones()), (1, 50 - 4), "three may die, and one shows it");
+    assert_eq!(consumer.intake.pause(at(0)), Some((at(60_000), Pause::DeadLetters)));
+    consumer.intake.resume(at(10));
+    assert!(consumer.taken(10).is_some());
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -272,6 +328,7 @@ impl Books {
 }
 
 fn run(consumer: &mut Consumer, acts: &[Act]) {
+    let is_careful = consumer.intake.cohorts.is_some();
     let (mut books, mut now, mut paused_until) = (Books::default(), 0, 0);
     for act in acts {
         match *act {
@@ -288,13 +345,13 @@ fn run(consumer: &mut Consumer, acts: &[Act]) {
                         assert!(now >= paused_until, "handed out in a pause");
                         books.takes(now, taken);
                     }
-                    Take::Paused { until } => {
-                        assert_eq!((until, now < paused_until), (at(paused_until), true))
+                    Take::Paused { until, why: Pause::Upstream } => {
+                        assert_eq!((until, now < paused_until), (at(paused_until), true));
                     }
+                    Take::Paused { until, .. } => assert!(is_careful && until > at(now)),
                     Take::Nothing => {
-                        assert!(
-                            books.fresh.is_empty() && (consumer.backlog.due() == 0 || level < 1.0)
-                        );
+                        let poor = consumer.backlog.due() == 0 || level < 1.0;
+                        assert!(is_careful || books.fresh.is_empty() && poor);
                     }
                 }
             }
@@ -315,7 +372,7 @@ fn run(consumer: &mut Consumer, acts: &[Act]) {
             Act::Settle(i, outcome) => {
                 let Some((taken, _)) = books.open(i) else { continue };
                 let what = taken.record().what;
-                let Settled { record, next } = consumer.settle(now, taken, &outcome);
+                let Settled { record, next, .. } = consumer.settle(now, taken, &outcome);
                 assert_eq!(record.what, what);
                 match next {
                     Next::Ack | Next::Dead { .. } => assert!(books.finished.insert(what)),
@@ -346,5 +403,6 @@ proptest! {
     #[test]
     fn no_record_is_lost_early_or_paid_for_twice_whatever_happens(acts in acts(), tokens in 0..=10u32) {
         run(&mut Consumer::new(tokens), &acts);
+        run(&mut Consumer::new(tokens).careful(), &acts);
     }
 }

@@ -269,7 +269,7 @@ impl World {
         let stamp = Stamp::from_millis(self.now.as_nanos().div_ceil(1_000_000));
         let tries = taken.record().state.attempt();
         let intake = &mut topic.each[host as usize].intake;
-        let Settled { record, next } =
+        let Settled { record, next, .. } =
             intake.settle(self.now, stamp, taken, &outcome, &topic.ladder);
         match next {
             Next::Ack => {
