@@ -14,9 +14,10 @@
 //! - Due records go first. But while the breaker is not closed, new ones do: the breaker's probes are first attempts.
 //!   Due ones are probes only if there is nothing new.
 //!
-//! What becomes of a record that was taken is told with one of three verbs. [`Intake::refused`]: the upstream's gates
+//! What becomes of a record that was taken is told with one of four verbs. [`Intake::refused`]: the upstream's gates
 //! did not let it through. It goes back to the head of its line, its price is refunded, and the intake pauses until
-//! it may ask again. [`Intake::put_back`]: it was not tried for some other reason. [`Intake::settle`]: it was tried.
+//! it may ask again. [`Intake::put_back`]: it was not tried for some other reason. [`Intake::give_up`]: it was not tried, and
+//! another consumer has its partition now. [`Intake::settle`]: it was tried.
 //! Then the budget hears of the outcome, and the [`Ladder`] says where the record goes next.
 //!
 //! A consumer may add two more: [`cohorts`] (a few canaries while the breaker is not closed, then groups that grow) and
@@ -260,13 +261,20 @@ impl Intake {
     /// It was not tried: as if it had never been taken. It is the next of its line again, and its price is refunded.
     pub fn put_back<T>(&mut self, now: Time, taken: Taken<T>, backlog: &mut Backlog<T>) {
         let line = if taken.is_retry() { Line::Due } else { Line::New };
-        if let Some(paid) = taken.paid {
+        let record = self.give_up(now, taken);
+        backlog.line(line).push_front(record);
+    }
+
+    /// It was not tried, and is not this consumer's any more, for its partition went to another one. Its price is refunded.
+    pub fn give_up<T>(&mut self, now: Time, taken: Taken<T>) -> Record<T> {
+        let Taken { record, paid, round } = taken;
+        if let Some(paid) = paid {
             self.budget.refund(now, paid);
         }
-        if let (Some(cohorts), Some(round)) = (&mut self.cohorts, taken.round) {
+        if let (Some(cohorts), Some(round)) = (&mut self.cohorts, round) {
             cohorts.puts_back(round);
         }
-        backlog.line(line).push_front(taken.record);
+        record
     }
 
     /// It was tried. A success earns, a failure that a retry could help is counted, and the ladder says where the record

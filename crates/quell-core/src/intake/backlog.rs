@@ -88,6 +88,13 @@ impl<T> Backlog<T> {
         self.due.back()
     }
 
+    /// Drops all but those to be kept: the others lie in a partition that went to another consumer.
+    pub fn retain(&mut self, mut keep: impl FnMut(&Record<T>) -> bool) {
+        self.new.retain(&mut keep);
+        self.due.retain(&mut keep);
+        self.waiting.retain(|_, record| keep(record));
+    }
+
     /// When the next of those that wait is due.
     pub fn next_due(&self) -> Option<Stamp> {
         self.waiting.first_key_value().map(|((due, _), _)| *due)

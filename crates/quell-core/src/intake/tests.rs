@@ -208,6 +208,24 @@ fn records_that_wait_come_in_the_order_they_are_due_and_none_is_early() {
 }
 
 #[test]
+fn what_went_to_another_consumer_is_gone_from_every_line_and_costs_nothing() {
+    let mut consumer = Consumer { closed: false, ..Consumer::new(1).careful() };
+    consumer.arrive([1, 2]);
+    consumer.due([3, 4]);
+    consumer.backlog.waits(Record::new(5).due(stamp(1)));
+    consumer.backlog.waits(Record::new(6).due(stamp(1)));
+    let one = consumer.taken(0).unwrap();
+    assert_eq!(consumer.intake.give_up(at(0), one).what, 1);
+    consumer.backlog.retain(|record| record.what % 2 == 0);
+    let left = [consumer.backlog.new_ones(), consumer.backlog.due(), consumer.backlog.waiting()];
+    assert_eq!(left, [1, 1, 1]);
+    let [two, four] = [(); 2].map(|()| consumer.taken(0).unwrap());
+    assert_eq!((two.record().what, four.record().what, consumer.tokens(0)), (2, 4, 0.0));
+    let _ = consumer.intake.give_up(at(0), four);
+    assert_eq!(consumer.tokens(0), 1.0);
+}
+
+#[test]
 fn while_the_breaker_is_not_closed_only_canaries_are_out_and_they_are_the_oldest() {
     let mut consumer = Consumer { closed: false, ..Consumer::new(10).careful() };
     consumer.arrive(0..50);
@@ -259,6 +277,8 @@ enum Act {
     /// For so many milliseconds.
     Refuse(usize, u64),
     Drop(usize),
+    /// To another consumer, and back from there as a new one.
+    GiveUp(usize),
     Settle(usize, Outcome),
     Wait(u64),
     Breaker(bool),
@@ -277,6 +297,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         6 => Just(Act::Take),
         1 => (any::<usize>(), 0..3_000u64).prop_map(|(i, ms)| Act::Refuse(i, ms)),
         1 => any::<usize>().prop_map(Act::Drop),
+        1 => any::<usize>().prop_map(Act::GiveUp),
         4 => (any::<usize>(), outcome).prop_map(|(i, outcome)| Act::Settle(i, outcome)),
         3 => (0..4_000u64).prop_map(Act::Wait),
         1 => any::<bool>().prop_map(Act::Breaker),
@@ -368,6 +389,13 @@ fn run(consumer: &mut Consumer, acts: &[Act]) {
                 let Some((taken, due)) = books.open(i) else { continue };
                 books.goes_back(&taken, due);
                 consumer.intake.put_back(at(now), taken, &mut consumer.backlog);
+            }
+            Act::GiveUp(i) => {
+                let Some((taken, due)) = books.open(i) else { continue };
+                books.refunded += u64::from(due.is_some());
+                let record = consumer.intake.give_up(at(now), taken);
+                assert!(books.fresh.insert(record.what));
+                consumer.arrive([record.what]);
             }
             Act::Settle(i, outcome) => {
                 let Some((taken, _)) = books.open(i) else { continue };
