@@ -47,7 +47,8 @@ impl<T> Record<T> {
     }
 }
 
-/// See the [module](self). It has no bound of its own: what is fetched is bounded by a window.
+/// The records that a consumer has at hand, in the order in which they are taken. It has no bound of its own: what is
+/// fetched is bounded by a [`window`](super::window).
 #[derive(Debug)]
 pub struct Backlog<T> {
     new: VecDeque<Record<T>>,
