@@ -10,7 +10,8 @@ use clap::{Args, Parser, Subcommand};
 use quell::config::{HostField, Listen, Override};
 use quell_server::check;
 use quell_server::demo::show;
-use quell_server::gateway::{self, Config, Notify, To};
+use quell_server::gateway::{self, Config, To};
+use quell_server::host::Notify;
 use quell_server::{ctl, explain, init, key, schema, sim};
 use tokio::signal::unix::{SignalKind, signal};
 

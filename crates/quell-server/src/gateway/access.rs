@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 
 pub(super) use line::Line;
 
-use super::trace::Traces;
+use crate::host::trace::Traces;
 
 /// Lines that wait to be written, at most.
 const MOST_WAITING: usize = 8 * 1024;
@@ -161,7 +161,7 @@ fn append(path: &Path) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::kit::Dir;
+    use crate::host::kit::Dir;
 
     #[test]
     fn lines_that_nobody_writes_are_dropped_and_counted() {

@@ -22,7 +22,8 @@ use std::sync::Arc;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-pub(super) use detect::{Prefixed, Version, detect};
+pub(super) use crate::host::tls::Version;
+pub(super) use detect::{Prefixed, detect};
 pub(super) use stream::Stream;
 
 use file::SocketFile;

@@ -28,9 +28,9 @@ use super::plan::{Plan, Walks};
 use super::reload::Source;
 use super::route::Route;
 use super::start::Phase;
-use super::tls;
 use super::watch::{TICK, Told, Watches};
 use super::wire::Date;
+use crate::host::tls;
 
 /// Connections from callers that the process holds at most; beyond it, accepting pauses.
 const MOST_CONNECTIONS: usize = 20_000;

@@ -24,7 +24,7 @@ use super::log::line;
 use super::per_core::Gateway;
 use super::plan::Plan;
 use super::start;
-use super::tls::TlsError;
+use crate::host::tls::TlsError;
 
 /// How often certificates are looked at.
 const CERTIFICATES: Duration = Duration::from_secs(2);

@@ -25,9 +25,9 @@ use super::per_core::{Core, Gateway};
 use super::plan::Plan;
 use super::reload::{NotTaken, Source};
 use super::tenants;
-use super::tls::{self, TlsError};
-use super::trace::Traces;
 use crate::admin::{self, Hooks};
+use crate::host::tls::{self, TlsError};
+use crate::host::trace::Traces;
 
 /// Where a gateway stands in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +122,9 @@ pub fn start(config: Config) -> Result<Running, Error> {
     let cores = cores.max(1);
     let log = Arc::new(Log::new(log));
     let plan = Plan::first(file, names, cores, &log)?;
-    let server = |tls: &ServerTls| tls::Server::new(&tls.cert, &tls.key, tls.client_ca.as_deref());
+    let server = |tls: &ServerTls| {
+        tls::Server::new("gateway.tls", &tls.cert, &tls.key, tls.client_ca.as_deref())
+    };
     let tls = written.tls.as_ref().map(server).transpose()?;
     let clients = plan.backends.values().filter_map(|backend| backend.tls.as_ref());
     let warnings = clients.filter_map(|tls| tls.live.warning());

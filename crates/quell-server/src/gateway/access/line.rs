@@ -18,7 +18,7 @@ use super::redact::redact;
 use crate::gateway::body::Body;
 use crate::gateway::counters::{Came, Verdict};
 use crate::gateway::route::Route;
-use crate::gateway::trace::Traced;
+use crate::host::trace::Traced;
 
 /// Bytes of an error's body that are hashed.
 const HASHED: usize = 4 * 1024;
@@ -123,7 +123,7 @@ impl Line {
         let mut noted = self.noted.borrow_mut();
         noted.since = since;
         if let Some(traced) = &mut noted.traced {
-            traced.routed(route);
+            traced.routed(&route.name, route.backend.upstream.name());
         }
         noted.record.route = Some(route.name.to_string());
         noted.record.upstream = Some(route.backend.upstream.name().to_owned());

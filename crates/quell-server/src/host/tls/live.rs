@@ -12,7 +12,7 @@ use super::files::{Contents, Files, Mark};
 type Build<T> = Box<dyn Fn(&Contents) -> Result<T, TlsError> + Send + Sync>;
 
 /// See the [module](self). Both ways to take new files read them at once, so call them where waiting is allowed.
-pub(in crate::gateway) struct Live<T> {
+pub(crate) struct Live<T> {
     files: Files,
     build: Build<T>,
     current: ArcSwap<T>,
@@ -44,7 +44,7 @@ impl<T> Live<T> {
     }
 
     /// Reads the files as they are now. What is returned puts them in force; until it is called, what is in force stays.
-    pub(in crate::gateway) fn prepare(&self) -> Result<impl FnOnce() + '_, TlsError> {
+    pub(crate) fn prepare(&self) -> Result<impl FnOnce() + '_, TlsError> {
         let contents = self.files.read();
         *self.seen.lock() = Seen { taken: contents.mark(), fresh: None };
         let next = Arc::new((self.build)(&contents)?);
@@ -53,7 +53,7 @@ impl<T> Live<T> {
 
     /// For a look every few seconds: takes other contents once they were seen twice, and says whether it did. Contents
     /// that cannot be used are told once, and what is in force stays.
-    pub(in crate::gateway) fn look(&self) -> Result<bool, TlsError> {
+    pub(crate) fn look(&self) -> Result<bool, TlsError> {
         let contents = self.files.read();
         let mark = contents.mark();
         let mut seen = self.seen.lock();
@@ -67,7 +67,7 @@ impl<T> Live<T> {
     }
 
     /// A line for people if the key can be read by others.
-    pub(in crate::gateway) fn warning(&self) -> Option<String> {
+    pub(crate) fn warning(&self) -> Option<String> {
         self.files.warning()
     }
 }

@@ -1,0 +1,15 @@
+//! Host: what every process of the command needs that runs until it is told to end.
+//!
+//! **Why.** A gateway answers requests, a worker takes records from a queue. Both are started, watched, reloaded, drained, asked how
+//! they are and told what to do by hand. An operator learns that once, so it is written once.
+//!
+//! **How.** Nothing here and nothing in `admin` knows what the host's work is: `cargo xtask tidy` sees that neither names the gateway.
+
+pub(crate) mod counters;
+#[cfg(test)]
+pub(crate) mod kit;
+mod notify;
+pub(crate) mod tls;
+pub(crate) mod trace;
+
+pub use notify::Notify;
