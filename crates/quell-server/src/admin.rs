@@ -15,7 +15,6 @@ mod exposition;
 mod levers;
 mod metrics;
 mod settings;
-pub(crate) mod tally;
 mod view;
 pub(crate) mod wanted;
 
@@ -46,10 +45,10 @@ use self::door::{Refused, is_local, may_change};
 use self::exposition::Format;
 use self::levers::Levers;
 use self::wanted::Wanted;
-use crate::gateway::log;
 use crate::gateway::per_core::Gateway;
 use crate::gateway::reload::keep_watch;
 use crate::gateway::start::Phase;
+use crate::host::log;
 
 /// Connections at a time.
 const MOST_CONNECTIONS: usize = 64;
@@ -130,7 +129,9 @@ async fn run(
         let mut seconds = interval(Duration::from_secs(1));
         loop {
             seconds.tick().await;
-            gateway.log.second(&gateway);
+            gateway
+                .log
+                .second(|reason| gateway.sum(|counters| &counters.refusals[reason as usize]));
         }
     };
     tokio::select! {
@@ -139,7 +140,7 @@ async fn run(
         () = report => {}
         _ = phases.wait_for(|phase| *phase == Phase::Stopping) => {}
     }
-    gateway.log.second(&gateway);
+    gateway.log.second(|reason| gateway.sum(|counters| &counters.refusals[reason as usize]));
     Ok(())
 }
 

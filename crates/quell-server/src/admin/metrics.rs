@@ -7,11 +7,11 @@ use quell::observe::labels::{self, Came, Keyed, Metric, STATES, Verdict};
 
 use super::catalogue::{self, row_of};
 use super::exposition::{Family, Format, Page};
-use super::tally::{BOUNDS, MOST_NAMES};
 use super::view::margin;
 use crate::gateway::counters::{CAME, CoreCounters, Count, Counters, REASONS};
 use crate::gateway::per_core::Gateway;
 use crate::gateway::plan::Plan;
+use crate::host::tally::{BOUNDS, MOST_NAMES};
 
 const OTHER: &str = "other";
 /// Of requests that no route took.

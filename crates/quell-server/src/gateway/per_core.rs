@@ -17,19 +17,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, interval, sleep};
 
-use super::access::Access;
 use super::conversation;
 use super::counters::{CoreCounters, Count, Counters};
 use super::io::Local;
 use super::lane::Lanes;
 use super::listen::{Bound, Listener, Peer, Stream};
-use super::log::Log;
 use super::plan::{Plan, Walks};
 use super::reload::Source;
 use super::route::Route;
 use super::start::Phase;
 use super::watch::{TICK, Told, Watches};
 use super::wire::Date;
+use crate::host::access::Access;
+use crate::host::log::Log;
 use crate::host::tls;
 
 /// Connections from callers that the process holds at most; beyond it, accepting pauses.

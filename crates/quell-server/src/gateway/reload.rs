@@ -20,10 +20,10 @@ use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::time::sleep;
 
-use super::log::line;
 use super::per_core::Gateway;
 use super::plan::Plan;
 use super::start;
+use crate::host::log::line;
 use crate::host::tls::TlsError;
 
 /// How often certificates are looked at.

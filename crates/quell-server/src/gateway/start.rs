@@ -16,16 +16,17 @@ use thiserror::Error;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
 
-use super::access::Access;
 use super::config::Config;
 use super::counters::CoreCounters;
+use super::describe::describe;
 use super::listen::{self, Bound};
-use super::log::Log;
 use super::per_core::{Core, Gateway};
 use super::plan::Plan;
 use super::reload::{NotTaken, Source};
 use super::tenants;
 use crate::admin::{self, Hooks};
+use crate::host::access::Access;
+use crate::host::log::{self, Log};
 use crate::host::tls::{self, TlsError};
 use crate::host::trace::Traces;
 
@@ -200,7 +201,7 @@ impl Running {
 
     /// What is in force, for people to read when it starts.
     pub fn describe(&self) -> String {
-        super::log::describe(&self.listen, self.admin_addr, &self.gateway)
+        describe(&self.listen, self.admin_addr, &self.gateway)
     }
 
     /// Reads the file and the certificates again; a file with anything wrong in it changes nothing. Answers with what
@@ -264,7 +265,7 @@ fn spawn_core(
                 result
             });
         if let Err(error) = result {
-            super::log::line(format_args!("core {index} ended: {error}"));
+            log::line(format_args!("core {index} ended: {error}"));
         }
     })
 }

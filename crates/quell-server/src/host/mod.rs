@@ -5,10 +5,13 @@
 //!
 //! **How.** Nothing here and nothing in `admin` knows what the host's work is: `cargo xtask tidy` sees that neither names the gateway.
 
+pub(crate) mod access;
 pub(crate) mod counters;
 #[cfg(test)]
 pub(crate) mod kit;
+pub(crate) mod log;
 mod notify;
+pub(crate) mod tally;
 pub(crate) mod tls;
 pub(crate) mod trace;
 
