@@ -47,7 +47,7 @@ use self::levers::Levers;
 use self::wanted::Wanted;
 use crate::gateway::per_core::Gateway;
 use crate::gateway::reload::keep_watch;
-use crate::gateway::start::Phase;
+use crate::host::life::Phase;
 use crate::host::log;
 
 /// Connections at a time.

@@ -25,10 +25,10 @@ use super::listen::{Bound, Listener, Peer, Stream};
 use super::plan::{Plan, Walks};
 use super::reload::Source;
 use super::route::Route;
-use super::start::Phase;
 use super::watch::{TICK, Told, Watches};
 use super::wire::Date;
 use crate::host::access::Access;
+use crate::host::life::Phase;
 use crate::host::log::Log;
 use crate::host::tls;
 

@@ -25,21 +25,13 @@ use super::plan::Plan;
 use super::reload::{NotTaken, Source};
 use super::tenants;
 use crate::admin::{self, Hooks};
+use crate::host::Host;
 use crate::host::access::Access;
+use crate::host::bind::bind;
+use crate::host::life::{Life, Phase};
 use crate::host::log::{self, Log};
 use crate::host::tls::{self, TlsError};
 use crate::host::trace::Traces;
-
-/// Where a gateway stands in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Accepts.
-    Serving,
-    /// Finishes what is under way.
-    Draining,
-    /// Ends now.
-    Stopping,
-}
 
 /// Why a gateway does not start. The message names the setting, the value and the fix.
 #[derive(Debug, Error)]
@@ -108,7 +100,7 @@ pub struct Running {
     listen: Listen,
     admin_addr: SocketAddr,
     gateway: Arc<Gateway>,
-    phase: watch::Sender<Phase>,
+    life: Life,
     cores: Vec<JoinHandle<()>>,
     admin: Option<JoinHandle<()>>,
 }
@@ -149,7 +141,7 @@ pub fn start(config: Config) -> Result<Running, Error> {
     };
     let listeners = listeners.map_err(unable("listen", &written.listen))?;
     let listen = listeners.first().and_then(Bound::addr).map_or(written.listen, Listen::Tcp);
-    let (admin, admin_addr) = listen::bind(written.admin, false)
+    let (admin, admin_addr) = bind(written.admin, false)
         .and_then(|admin| admin.local_addr().map(|addr| (admin, addr)))
         .map_err(unable("admin", &written.admin))?;
     let gateway = Arc::new(Gateway {
@@ -163,14 +155,13 @@ pub fn start(config: Config) -> Result<Running, Error> {
         keys: Keys::new(Arc::new(Memory::new())),
         access,
     });
-    let (phase, phases) = watch::channel(Phase::Serving);
-    let mut running =
-        Running { listen, admin_addr, gateway, phase, cores: Vec::new(), admin: None };
+    let life = Life::begin();
+    let mut running = Running { listen, admin_addr, gateway, life, cores: Vec::new(), admin: None };
     for (index, listener) in listeners.into_iter().enumerate() {
-        running.cores.push(spawn_core(&running.gateway, index, listener, phases.clone())?);
+        running.cores.push(spawn_core(&running.gateway, index, listener, running.life.phases())?);
     }
     let reloaded = Arc::clone(&running.gateway);
-    let asked = running.phase.clone();
+    let (asked, phases) = (running.life.clone(), running.life.phases());
     let hooks = Hooks {
         reload: Box::new(move || match reloaded.reload() {
             Ok(changes) if changes.is_empty() => Ok("nothing changed".to_owned()),
@@ -178,7 +169,7 @@ pub fn start(config: Config) -> Result<Running, Error> {
             Err(error) => Err(error.to_string()),
         }),
         drain: Box::new(move || {
-            asked.send_if_modified(begin_drain);
+            asked.drain();
         }),
     };
     running.admin = Some(admin::spawn(admin, Arc::clone(&running.gateway), phases, hooks)?);
@@ -212,15 +203,12 @@ impl Running {
 
     /// Comes when somebody asked the admin side to drain, or it has begun in another way.
     pub fn drains(&self) -> impl Future<Output = ()> + use<> {
-        let mut phases = self.phase.subscribe();
-        async move {
-            let _ = phases.wait_for(|phase| *phase != Phase::Serving).await; // if it is gone, it has ended
-        }
+        self.life.drains()
     }
 
     /// Takes no more callers, answers those who are here, and ends; returns when that is done.
     pub fn drain(mut self) {
-        self.phase.send_replace(Phase::Draining);
+        self.life.drain();
         for core in self.cores.drain(..) {
             let _ = core.join(); // a core that panicked has ended, too
         }
@@ -230,22 +218,27 @@ impl Running {
     pub fn stop(self) {}
 }
 
+impl Host for Running {
+    fn reload(&self) {
+        let _ = self.reload(); // which tells what came of it
+    }
+
+    fn drains(&self) -> impl Future<Output = ()> {
+        self.drains()
+    }
+
+    fn drain(self) {
+        self.drain();
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
-        self.phase.send_replace(Phase::Stopping);
+        self.life.stop();
         for thread in self.cores.drain(..).chain(self.admin.take()) {
             let _ = thread.join();
         }
     }
-}
-
-/// True if it had not begun.
-fn begin_drain(phase: &mut Phase) -> bool {
-    let serving = *phase == Phase::Serving;
-    if serving {
-        *phase = Phase::Draining;
-    }
-    serving
 }
 
 fn spawn_core(

@@ -6,13 +6,17 @@
 //! **How.** Nothing here and nothing in `admin` knows what the host's work is: `cargo xtask tidy` sees that neither names the gateway.
 
 pub(crate) mod access;
+pub(crate) mod bind;
 pub(crate) mod counters;
 #[cfg(test)]
 pub(crate) mod kit;
+pub(crate) mod life;
 pub(crate) mod log;
 mod notify;
+mod process;
 pub(crate) mod tally;
 pub(crate) mod tls;
 pub(crate) mod trace;
 
 pub use notify::Notify;
+pub use process::{Host, Process};
