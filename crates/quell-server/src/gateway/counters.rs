@@ -6,7 +6,7 @@ use quell::core::Reason;
 use quell::http::Word;
 
 use super::access::Line;
-pub(crate) use crate::host::counters::{CAME, Came, Count, Counters, Keyed, REASONS, Verdict};
+pub(crate) use crate::host::counters::{Came, Count, Counters, Keyed, Verdict};
 
 /// One core's counts of what belongs to no route.
 #[derive(Debug, Default)]

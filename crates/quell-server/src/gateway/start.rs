@@ -20,16 +20,17 @@ use super::config::Config;
 use super::counters::CoreCounters;
 use super::describe::describe;
 use super::listen::{self, Bound};
+use super::operations::Served;
 use super::per_core::{Core, Gateway};
 use super::plan::Plan;
-use super::reload::{NotTaken, Source};
+use super::reload::NotTaken;
 use super::tenants;
-use crate::admin::{self, Hooks};
+use crate::admin;
 use crate::host::Host;
 use crate::host::access::Access;
-use crate::host::bind::bind;
 use crate::host::life::{Life, Phase};
 use crate::host::log::{self, Log};
+use crate::host::reload::Source;
 use crate::host::tls::{self, TlsError};
 use crate::host::trace::Traces;
 
@@ -141,9 +142,8 @@ pub fn start(config: Config) -> Result<Running, Error> {
     };
     let listeners = listeners.map_err(unable("listen", &written.listen))?;
     let listen = listeners.first().and_then(Bound::addr).map_or(written.listen, Listen::Tcp);
-    let (admin, admin_addr) = bind(written.admin, false)
-        .and_then(|admin| admin.local_addr().map(|addr| (admin, addr)))
-        .map_err(unable("admin", &written.admin))?;
+    let (admin, admin_addr) =
+        admin::listen(written.admin).map_err(unable("admin", &written.admin))?;
     let gateway = Arc::new(Gateway {
         plan: ArcSwap::from_pointee(plan),
         generation: AtomicU64::new(0),
@@ -160,19 +160,9 @@ pub fn start(config: Config) -> Result<Running, Error> {
     for (index, listener) in listeners.into_iter().enumerate() {
         running.cores.push(spawn_core(&running.gateway, index, listener, running.life.phases())?);
     }
-    let reloaded = Arc::clone(&running.gateway);
-    let (asked, phases) = (running.life.clone(), running.life.phases());
-    let hooks = Hooks {
-        reload: Box::new(move || match reloaded.reload() {
-            Ok(changes) if changes.is_empty() => Ok("nothing changed".to_owned()),
-            Ok(changes) => Ok(changes.join("; ")),
-            Err(error) => Err(error.to_string()),
-        }),
-        drain: Box::new(move || {
-            asked.drain();
-        }),
-    };
-    running.admin = Some(admin::spawn(admin, Arc::clone(&running.gateway), phases, hooks)?);
+    let (gateway, life) = (Arc::clone(&running.gateway), running.life.clone());
+    let served = Arc::new(Served { gateway, life });
+    running.admin = Some(admin::spawn(admin, served, running.life.phases())?);
     Ok(running)
 }
 

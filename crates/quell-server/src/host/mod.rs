@@ -7,6 +7,7 @@
 
 pub(crate) mod access;
 pub(crate) mod bind;
+pub(crate) mod changes;
 pub(crate) mod counters;
 #[cfg(test)]
 pub(crate) mod kit;
@@ -14,6 +15,8 @@ pub(crate) mod life;
 pub(crate) mod log;
 mod notify;
 mod process;
+pub(crate) mod reload;
+pub(crate) mod side;
 pub(crate) mod tally;
 pub(crate) mod tls;
 pub(crate) mod trace;

@@ -42,7 +42,7 @@ struct Asked {
 
 impl Asked {
     /// Comes with the next one.
-    async fn to_end(&mut self) {
+    async fn wait(&mut self) {
         tokio::select! {
             _ = self.term.recv() => {}
             _ = self.int.recv() => {}
@@ -78,7 +78,7 @@ impl Process {
         runtime.block_on(async {
             tokio::select! {
                 _ = drained => eprintln!("quell: done"),
-                () = asked.to_end() => eprintln!("quell: asked twice, so ending at once"),
+                () = asked.wait() => eprintln!("quell: asked twice, so ending at once"),
             }
         });
     }
@@ -87,7 +87,7 @@ impl Process {
 /// Until the host is asked to end.
 async fn serve(host: &impl Host, manager: &Notify, asked: &mut Asked, hup: &mut Signal) {
     let mut drains = std::pin::pin!(host.drains());
-    let mut ending = std::pin::pin!(asked.to_end());
+    let mut ending = std::pin::pin!(asked.wait());
     let mut alive = std::pin::pin!(alive(manager));
     loop {
         tokio::select! {

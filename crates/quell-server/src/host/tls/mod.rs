@@ -26,6 +26,7 @@ pub(crate) use client::{Client, Offer, Trust};
 use live::Live;
 pub(crate) use server::Server;
 
+use super::log::{Log, line};
 use files::Pem;
 
 const H2: &[u8] = b"h2";
@@ -67,6 +68,15 @@ pub enum TlsError {
     /// The library refused.
     #[error(transparent)]
     Config(#[from] rustls::Error),
+}
+
+/// Tells what a look at the certificates of a table came to.
+pub(crate) fn tell(log: &Log, table: &str, looked: Result<bool, TlsError>) {
+    match looked {
+        Ok(false) => {}
+        Ok(true) => log.say(format_args!("{table}: new certificates")),
+        Err(error) => line(format_args!("{table}: the old certificates stay: {error}")),
+    }
 }
 
 fn provider() -> Arc<CryptoProvider> {
