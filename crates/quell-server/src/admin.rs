@@ -17,6 +17,8 @@ pub(crate) mod exposition;
 mod levers;
 mod metrics;
 pub(crate) mod operations;
+#[cfg(test)]
+mod tests;
 mod view;
 pub(crate) mod wanted;
 
