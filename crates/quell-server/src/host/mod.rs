@@ -20,6 +20,7 @@ pub(crate) mod side;
 pub(crate) mod tally;
 pub(crate) mod tls;
 pub(crate) mod trace;
+mod twice;
 
 pub use notify::Notify;
 pub use process::{Host, Process};

@@ -18,6 +18,7 @@ use tokio::time::sleep;
 
 use super::log::{Log, line};
 use super::side::Chores;
+use super::twice::Twice;
 use crate::config::Override;
 
 /// How often certificates are looked at.
@@ -32,13 +33,13 @@ pub(crate) struct Source {
     /// What goes over it.
     set: Vec<Override>,
     /// One reload at a time.
-    seen: Mutex<Option<u64>>,
+    seen: Mutex<Twice<u64>>,
 }
 
 impl Source {
     /// Of a host that has just read this file. One without a file is never reloaded.
     pub(crate) fn new(path: Option<PathBuf>, set: Vec<Override>) -> Self {
-        let seen = Mutex::new(path.as_deref().and_then(mark));
+        let seen = Mutex::new(Twice::new(path.as_deref().and_then(mark)));
         Self { path, set, seen }
     }
 
@@ -50,10 +51,15 @@ impl Source {
     ) -> Option<Result<Vec<String>, E>> {
         let path = self.path.as_deref()?;
         let mut seen = self.seen.lock();
-        *seen = mark(path);
+        seen.took(mark(path));
         let result = take(path, &self.set);
         tell(log, &result);
         Some(result)
+    }
+
+    /// Whether the file is another than the one that was taken, and whole. Reads it, so this may wait for a disk.
+    fn look(&self) -> bool {
+        self.path.as_deref().is_some_and(|path| self.seen.lock().look(mark(path)))
     }
 }
 
@@ -85,28 +91,28 @@ pub(super) async fn keep_watch(host: Arc<dyn Chores>) {
         }
     };
     let file = async {
-        let Some(path) = host.source().path.clone() else { return std::future::pending().await };
-        let mut fresh = None;
         loop {
             let every = host.watch();
             sleep(every.unwrap_or(CERTIFICATES)).await;
-            let read = path.clone();
-            let now = aside(move || mark(&read)).await.flatten();
-            // A file that is away is being written.
-            let is_new = every.is_some() && now.is_some() && now != *host.source().seen.lock();
-            if is_new && fresh == now {
+            if every.is_some() {
                 let host = Arc::clone(&host);
-                aside(move || host.reload().is_ok()).await; // which tells what came of it
+                aside(move || look(&*host)).await;
             }
-            fresh = now;
         }
     };
     tokio::join!(certificates, file);
 }
 
+/// Reloads if the file is another.
+fn look(host: &dyn Chores) {
+    if host.source().look() {
+        let _ = host.reload(); // which tells what came of it
+    }
+}
+
 /// Does what may wait for a disk on a thread of its own, so that nobody else does: this one also answers health checks.
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    tokio::task::spawn_blocking(work).await.ok()
+async fn aside(work: impl FnOnce() + Send + 'static) {
+    let _ = tokio::task::spawn_blocking(work).await; // it fails only when the runtime goes down
 }
 
 /// What a file's content is known by.

@@ -75,7 +75,8 @@ struct Pipeline {
 }
 
 impl Rules {
-    /// All of it, or what is wrong with it. What is known of an upstream and what was counted stays.
+    /// All of it, or what is wrong with it. What is known of an upstream and what was counted stays. Numbers were proven when the file
+    /// was read, and the file always names the same pipelines, so nothing fails half way.
     fn new(file: Config, before: Option<&Self>, log: &Arc<Log>) -> Result<Self, String> {
         let wrong = |error: quell::core::spec::Invalid| error.to_string();
         let (mut upstreams, mut pipelines) = (BTreeMap::new(), Vec::new());

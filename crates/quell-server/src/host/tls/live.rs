@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::TlsError;
 use super::files::{Contents, Files, Mark};
+use crate::host::twice::Twice;
 
 type Build<T> = Box<dyn Fn(&Contents) -> Result<T, TlsError> + Send + Sync>;
 
@@ -16,15 +17,7 @@ pub(crate) struct Live<T> {
     files: Files,
     build: Build<T>,
     current: ArcSwap<T>,
-    seen: Mutex<Seen>,
-}
-
-/// What was in the files when they were looked at.
-struct Seen {
-    /// What is in force, or was refused and told.
-    taken: Mark,
-    /// What was seen once, and may still be in the middle of being written.
-    fresh: Option<Mark>,
+    seen: Mutex<Twice<Mark>>,
 }
 
 impl<T> Live<T> {
@@ -34,7 +27,7 @@ impl<T> Live<T> {
     ) -> Result<Self, TlsError> {
         let contents = files.read();
         let current = ArcSwap::from_pointee(build(&contents)?);
-        let seen = Mutex::new(Seen { taken: contents.mark(), fresh: None });
+        let seen = Mutex::new(Twice::new(Some(contents.mark())));
         Ok(Self { files, build: Box::new(build), current, seen })
     }
 
@@ -46,7 +39,7 @@ impl<T> Live<T> {
     /// Reads the files as they are now. What is returned puts them in force; until it is called, what is in force stays.
     pub(crate) fn prepare(&self) -> Result<impl FnOnce() + '_, TlsError> {
         let contents = self.files.read();
-        *self.seen.lock() = Seen { taken: contents.mark(), fresh: None };
+        self.seen.lock().took(Some(contents.mark()));
         let next = Arc::new((self.build)(&contents)?);
         Ok(move || self.current.store(next))
     }
@@ -55,13 +48,12 @@ impl<T> Live<T> {
     /// that cannot be used are told once, and what is in force stays.
     pub(crate) fn look(&self) -> Result<bool, TlsError> {
         let contents = self.files.read();
-        let mark = contents.mark();
+        let mark = Some(contents.mark());
         let mut seen = self.seen.lock();
-        if mark == seen.taken || seen.fresh != Some(mark) {
-            seen.fresh = (mark != seen.taken).then_some(mark);
+        if !seen.look(mark) {
             return Ok(false);
         }
-        *seen = Seen { taken: mark, fresh: None };
+        seen.took(mark);
         self.current.store(Arc::new((self.build)(&contents)?));
         Ok(true)
     }
