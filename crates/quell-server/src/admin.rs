@@ -4,26 +4,28 @@
 //! `/healthz` says that the process lives, `/readyz` that it takes callers. Neither says anything of the upstreams: a
 //! gateway taken out of service because its upstream is down would make the outage worse.
 //!
-//! Everybody on the machine may look; whoever changes something has to show the token of `gateway.admin_token`, and is
-//! written down (see `door` and `audit`).
+//! Everybody on the machine may look; whoever changes something has to show the token that the host's file names, such as
+//! `gateway.admin_token`, and is written down (see `door` and `audit`).
+//!
+//! What is served, and by whom, is not known here: a host is its [`Operations`].
 
 mod audit;
-mod catalogue;
+pub(crate) mod catalogue;
 mod classes;
 mod door;
-mod exposition;
+pub(crate) mod exposition;
 mod levers;
 mod metrics;
-mod settings;
-pub(crate) mod tally;
+pub(crate) mod operations;
+#[cfg(test)]
+mod tests;
 mod view;
 pub(crate) mod wanted;
 
-use std::fmt;
-use std::io;
-use std::net::TcpListener;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -40,16 +42,16 @@ use hyper_util::service::TowerToHyperService;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, watch};
-use tokio::time::{interval, sleep};
+use tokio::time::sleep;
 
 use self::door::{Refused, is_local, may_change};
 use self::exposition::Format;
 use self::levers::Levers;
+use self::operations::Operations;
 use self::wanted::Wanted;
-use crate::gateway::log;
-use crate::gateway::per_core::Gateway;
-use crate::gateway::reload::keep_watch;
-use crate::gateway::start::Phase;
+use crate::host::bind::bind;
+use crate::host::life::Phase;
+use crate::host::side::{self, Chores};
 
 /// Connections at a time.
 const MOST_CONNECTIONS: usize = 64;
@@ -62,92 +64,50 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const PATHS: &str = "here are /healthz, /readyz, /metrics, /state, /classes, /routes, /config, /levers and /audit; \
                      with the token POST /levers, DELETE /levers/{id}, POST /reload and POST /drain\n";
 
-/// What the admin side can have done by whoever runs the gateway.
-pub(crate) struct Hooks {
-    /// Reads the config again; says what changed, or why nothing did.
-    pub(crate) reload: Box<dyn Fn() -> Result<String, String> + Send + Sync>,
-    /// Takes no more callers, finishes what is under way and ends.
-    pub(crate) drain: Box<dyn Fn() + Send + Sync>,
-}
-
-impl fmt::Debug for Hooks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hooks")
+/// Where the admin side listens, and its address. It shows and does things that are not for strangers, so that has to be loopback.
+pub(crate) fn listen(addr: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    if !addr.ip().is_loopback() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it may only listen on loopback"));
     }
+    let listener = bind(addr, false)?;
+    let addr = listener.local_addr()?;
+    Ok((listener, addr))
 }
 
-/// Serves until the phase is `Stopping`.
+/// Serves on a thread of its own, which also does the host's chores, until the host stops.
 pub(crate) fn spawn(
     listener: TcpListener,
-    gateway: Arc<Gateway>,
+    host: Arc<dyn Operations>,
     phases: watch::Receiver<Phase>,
-    hooks: Hooks,
 ) -> io::Result<JoinHandle<()>> {
-    thread::Builder::new().name("quell-admin".into()).spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let run = |runtime: tokio::runtime::Runtime| {
-            runtime.block_on(run(listener, gateway, phases, hooks))
-        };
-        if let Err(error) = runtime.and_then(run) {
-            log::line(format_args!("the admin side ended: {error}"));
-        }
-    })
+    let chores: Arc<dyn Chores> = Arc::clone(&host) as _;
+    side::spawn(chores, phases, serve(listener, host))
 }
 
-async fn run(
-    listener: TcpListener,
-    gateway: Arc<Gateway>,
-    mut phases: watch::Receiver<Phase>,
-    hooks: Hooks,
-) -> io::Result<()> {
+async fn serve(listener: TcpListener, host: Arc<dyn Operations>) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let admin = Admin {
-        gateway: Arc::clone(&gateway),
-        phases: phases.clone(),
-        hooks,
-        levers: Levers::default(),
-    };
-    let router = router(Arc::new(admin));
-    let accept = async {
-        let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-        while let Ok(place) = Arc::clone(&room).acquire_owned().await {
-            let Ok((stream, _)) = listener.accept().await else {
-                sleep(OUT_OF_FILES).await;
-                continue;
-            };
-            let service = TowerToHyperService::new(router.clone());
-            tokio::spawn(async move {
-                let connection = http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(HEAD)
-                    .serve_connection(TokioIo::new(stream), service);
-                let _ = connection.await; // whoever leaves early has seen enough
-                drop(place);
-            });
-        }
-    };
-    let report = async {
-        let mut seconds = interval(Duration::from_secs(1));
-        loop {
-            seconds.tick().await;
-            gateway.log.second(&gateway);
-        }
-    };
-    tokio::select! {
-        () = accept => {}
-        () = keep_watch(Arc::clone(&gateway)) => {}
-        () = report => {}
-        _ = phases.wait_for(|phase| *phase == Phase::Stopping) => {}
+    let router = router(Arc::new(Admin { host, levers: Levers::default() }));
+    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    while let Ok(place) = Arc::clone(&room).acquire_owned().await {
+        let Ok((stream, _)) = listener.accept().await else {
+            sleep(OUT_OF_FILES).await;
+            continue;
+        };
+        let service = TowerToHyperService::new(router.clone());
+        tokio::spawn(async move {
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD)
+                .serve_connection(TokioIo::new(stream), service);
+            let _ = connection.await; // whoever leaves early has seen enough
+            drop(place);
+        });
     }
-    gateway.log.second(&gateway);
     Ok(())
 }
 
-#[derive(Debug)]
 struct Admin {
-    gateway: Arc<Gateway>,
-    phases: watch::Receiver<Phase>,
-    hooks: Hooks,
+    host: Arc<dyn Operations>,
     levers: Levers,
 }
 
@@ -159,11 +119,11 @@ fn router(admin: Arc<Admin>) -> Router {
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .route("/state", get(|State(admin): Shared| async move { json(&admin.state()) }))
-        .route("/classes", get(|State(admin): Shared| async move { json(&classes::everywhere(&admin.gateway.plan.load())) }))
-        .route("/routes", get(|State(admin): Shared| async move { json(&view::routes(&admin.gateway.plan.load())) }))
-        .route("/config", get(|State(admin): Shared| async move { text(view::config(&admin.gateway.plan.load().file)) }))
+        .route("/classes", get(|State(admin): Shared| async move { json(&classes::everywhere(&*admin.host.in_force())) }))
+        .route("/routes", get(|State(admin): Shared| async move { json(&view::routes(&*admin.host.in_force())) }))
+        .route("/config", get(|State(admin): Shared| async move { text(admin.host.in_force().config()) }))
         .route("/audit", get(|State(admin): Shared| async move { json(&admin.audit()) }))
-        .route("/levers", get(|State(admin): Shared| async move { json(&admin.levers.show(&admin.gateway.plan.load())) }))
+        .route("/levers", get(|State(admin): Shared| async move { json(&admin.levers.show(&*admin.host.in_force())) }))
         .route("/levers", post(pull))
         .route("/levers/{id}", delete(undo))
         .route("/reload", post(reload))
@@ -186,7 +146,7 @@ async fn local(request: Request, next: Next) -> Response {
 }
 
 async fn ready(State(admin): Shared) -> Response {
-    match admin.is_ready() {
+    match admin.host.is_ready() {
         true => text("ready\n"),
         false => (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response(),
     }
@@ -195,13 +155,13 @@ async fn ready(State(admin): Shared) -> Response {
 async fn metrics(State(admin): Shared, uri: Uri, headers: HeaderMap) -> Response {
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
     let format = Format::chosen(uri.query(), accept);
-    of_kind(format.content_type(), metrics::page(&admin.gateway, format))
+    of_kind(format.content_type(), metrics::page(&*admin.host, format))
 }
 
 async fn pull(State(admin): Shared, headers: HeaderMap, body: Bytes) -> Result<Response, Refused> {
     admin.may_change(&headers)?;
     let wanted: Wanted = read(&body)?;
-    Ok(json(&admin.levers.pull(&admin.gateway.plan.load(), &wanted)?))
+    Ok(json(&admin.levers.pull(&*admin.host.in_force(), &wanted)?))
 }
 
 /// Who undoes a lever, reloads or drains, and why: a body that may be left out.
@@ -219,7 +179,7 @@ async fn undo(
     body: Bytes,
 ) -> Result<Response, Refused> {
     let says = admin.hears(&headers, &body)?;
-    Ok(json(&admin.levers.undo(&admin.gateway.plan.load(), id, &says.by, &says.why)?))
+    Ok(json(&admin.levers.undo(&*admin.host.in_force(), id, &says.by, &says.why)?))
 }
 
 async fn reload(
@@ -228,7 +188,10 @@ async fn reload(
     body: Bytes,
 ) -> Result<Response, Refused> {
     let says = admin.hears(&headers, &body)?;
-    let reloaded = (admin.hooks.reload)();
+    let reloaded = admin.host.reload().map(|changes| match &*changes {
+        [] => "nothing changed".to_owned(),
+        changes => changes.join("; "),
+    });
     let note = match &reloaded {
         Ok(changes) => format!("reloaded: {changes}"),
         Err(_) => "a reload failed and changed nothing".to_owned(),
@@ -243,17 +206,13 @@ async fn reload(
 async fn drain(State(admin): Shared, headers: HeaderMap, body: Bytes) -> Result<Response, Refused> {
     let says = admin.hears(&headers, &body)?;
     admin.levers.audit.note("draining".to_owned(), &says.by, &says.why);
-    (admin.hooks.drain)();
+    admin.host.drain();
     Ok(json(&serde_json::json!({ "done": "draining" })))
 }
 
 impl Admin {
-    fn is_ready(&self) -> bool {
-        *self.phases.borrow() == Phase::Serving
-    }
-
     fn may_change(&self, headers: &HeaderMap) -> Result<(), Refused> {
-        may_change(self.gateway.plan.load().file.gateway.admin_token.as_ref(), headers)
+        may_change(self.host.in_force().token(), headers)
     }
 
     /// Whether whoever asks may, and what they say.
@@ -263,13 +222,12 @@ impl Admin {
     }
 
     fn state(&self) -> serde_json::Value {
-        let plan = self.gateway.plan.load();
-        serde_json::json!(view::everything(&plan, self.is_ready()))
+        view::everything(&*self.host.in_force(), self.host.is_ready())
     }
 
     /// What has ended by itself is written down before anybody reads.
     fn audit(&self) -> audit::Shown {
-        self.levers.show(&self.gateway.plan.load());
+        self.levers.show(&*self.host.in_force());
         self.levers.audit.show()
     }
 }

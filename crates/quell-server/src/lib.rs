@@ -7,6 +7,7 @@ pub mod ctl;
 pub mod demo;
 pub mod explain;
 pub mod gateway;
+pub mod host;
 pub mod init;
 pub mod key;
 pub mod schema;

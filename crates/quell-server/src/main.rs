@@ -10,9 +10,9 @@ use clap::{Args, Parser, Subcommand};
 use quell::config::{HostField, Listen, Override};
 use quell_server::check;
 use quell_server::demo::show;
-use quell_server::gateway::{self, Config, Notify, To};
+use quell_server::gateway::{self, Config, To};
+use quell_server::host::Process;
 use quell_server::{ctl, explain, init, key, schema, sim};
-use tokio::signal::unix::{SignalKind, signal};
 
 /// A request makes and frees about twenty pieces of memory, some of them beyond what the system's own keeps at hand:
 /// docs/decisions/0015-an-allocator.md.
@@ -132,64 +132,10 @@ fn serve(args: GatewayArgs) -> anyhow::Result<()> {
     if let Some(Host::Rewrite) = host {
         config.file.upstreams.values_mut().for_each(|up| up.host = HostField::Rewrite);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // Before anything is served, so that no signal finds us without an answer.
-    let (mut term, mut int, mut hup) = {
-        let _in_runtime = runtime.enter();
-        let heard = |kind| signal(kind);
-        (
-            heard(SignalKind::terminate())?,
-            heard(SignalKind::interrupt())?,
-            heard(SignalKind::hangup())?,
-        )
-    };
-    let manager = Notify::from_env().context("NOTIFY_SOCKET")?;
+    let process = Process::new()?;
     let gateway = gateway::start(config).context("the gateway cannot start")?;
     eprintln!("{}", gateway.describe());
-    manager.ready("serving");
-    let alive = async || match manager.watchdog() {
-        Some(every) => loop {
-            tokio::time::sleep(every).await;
-            manager.alive();
-        },
-        None => std::future::pending().await,
-    };
-    let mut asked_to_end = async || {
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = int.recv() => {}
-        }
-    };
-    let drains = gateway.drains();
-    runtime.block_on(async {
-        let mut drains = std::pin::pin!(drains);
-        let mut ending = std::pin::pin!(asked_to_end());
-        let mut alive = std::pin::pin!(alive());
-        loop {
-            tokio::select! {
-                () = &mut ending => break,
-                () = &mut drains => break,
-                () = &mut alive => {}
-                _ = hup.recv() => {
-                    manager.reloading();
-                    let _ = gateway.reload(); // which says what came of it
-                    manager.ready("serving");
-                }
-            }
-        }
-    });
-    eprintln!("quell: draining");
-    manager.stopping("draining");
-    let (done, drained) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || {
-        gateway.drain();
-        let _ = done.send(());
-    });
-    runtime.block_on(async {
-        tokio::select! {
-            _ = drained => eprintln!("quell: done"),
-            () = asked_to_end() => eprintln!("quell: asked twice, so ending at once"),
-        }
-    });
+    process.run(gateway);
     Ok(())
 }

@@ -12,6 +12,7 @@ pub(crate) mod examples;
 mod leftovers;
 mod links;
 mod lints;
+mod modules;
 mod named;
 mod paths;
 mod purity;
@@ -32,6 +33,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let mut violations = check_text(&files, &workspace.paths()?.into_iter().collect());
     violations.extend(arrows::check(&metadata.packages, &files));
     violations.extend(purity::check_rooms(&files));
+    violations.extend(modules::check_rooms(&files));
     println!("{} files looked at", files.len());
     report(violations)
 }
@@ -46,6 +48,7 @@ fn check_text(files: &[File], paths: &BTreeSet<String>) -> Vec<Violation> {
         if file.is_rust() {
             let source = Source::new(file);
             violations.extend(purity::check(&source));
+            violations.extend(modules::check(&source));
             violations.extend(leftovers::check(&source));
             violations.extend(size::check(&source));
         } else if file.path == "Cargo.toml" || file.path.ends_with("/Cargo.toml") {
@@ -69,6 +72,7 @@ mod tests {
         let planted = [
             File::new("crates/quell-core/src/a.rs", "use std::time::Instant;\n"),
             File::new("crates/quell/src/b.rs", "fn b() { todo!() }\n"),
+            File::new("crates/quell-server/src/host/h.rs", "use crate::gateway::H;\n"),
             File::new("crates/quell/src/c.rs", &long),
             File::new("crates/new/Cargo.toml", "[package]\nname = \"new\"\n"),
             File::new("docs/d.md", "[gone](gone.md)\n"),

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use crate::gateway::log;
+use crate::host::log;
 
 /// Records that are kept; the oldest go first and are counted.
 const MOST: usize = 1_000;

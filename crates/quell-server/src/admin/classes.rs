@@ -1,16 +1,16 @@
-//! Classes for people and programs: what the gateway has learned of each kind of call.
+//! Classes for people and programs: what a host has learned of each kind of call.
 //!
-//! **Why.** When a path is slow, refused or held apart, the operator wants to see what the gateway takes for usual there, and
+//! **Why.** When a path is slow, refused or held apart, the operator wants to see what the host takes for usual there, and
 //! not what all paths together look like.
 
 use std::time::Duration;
 
+use quell::Upstream;
 use quell::classes::Class;
 use serde::Serialize;
 
+use super::operations::InForce;
 use super::view::state_word;
-use crate::gateway::backend::Backend;
-use crate::gateway::plan::Plan;
 
 /// `GET /classes`.
 #[derive(Debug, Serialize)]
@@ -43,15 +43,15 @@ pub(super) struct Shown {
     in_trouble: bool,
 }
 
-pub(super) fn everywhere(plan: &Plan) -> Everywhere<'_> {
-    let backends = plan.backends.values();
-    let shown = backends.map(|backend| Of { name: backend.upstream.name(), classes: of(backend) });
+pub(super) fn everywhere(in_force: &dyn InForce) -> Everywhere<'_> {
+    let all = in_force.upstreams().into_iter().map(|each| each.upstream);
+    let shown = all.map(|upstream| Of { name: upstream.name(), classes: of(upstream) });
     Everywhere { upstreams: shown.collect() }
 }
 
 /// Those of one upstream, the busiest first.
-pub(super) fn of(backend: &Backend) -> Vec<Shown> {
-    backend.upstream.classes().into_iter().map(shown).collect()
+pub(super) fn of(upstream: &Upstream) -> Vec<Shown> {
+    upstream.classes().into_iter().map(shown).collect()
 }
 
 fn shown(Class { name, state }: Class) -> Shown {

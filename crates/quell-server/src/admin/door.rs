@@ -4,11 +4,12 @@
 //! that it lets point to 127.0.0.1. Such a request names the page's host, or its origin. So a request has to be for a name
 //! that only this machine has; and whoever changes something has to know the token.
 
-use crate::config::Secret;
 use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::{HeaderMap, StatusCode, Uri};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+
+use super::operations::Token;
 
 /// Why not, for people.
 pub(super) type Refused = (StatusCode, String);
@@ -50,15 +51,18 @@ fn is_loopback(authority: &str) -> bool {
 }
 
 /// Whether whoever asks may change something.
-pub(super) fn may_change(token: Option<&Secret>, headers: &HeaderMap) -> Result<(), Refused> {
-    let Some(token) = token else {
-        let text = "nothing can be changed here: set gateway.admin_token = \"file:/path\" or \"env:NAME\" first\n";
-        return Err((StatusCode::FORBIDDEN, text.to_owned()));
+pub(super) fn may_change(token: Token<'_>, headers: &HeaderMap) -> Result<(), Refused> {
+    let Some(secret) = token.secret else {
+        let text = format!(
+            "nothing can be changed here: set {} = \"file:/path\" or \"env:NAME\" first\n",
+            token.setting
+        );
+        return Err((StatusCode::FORBIDDEN, text));
     };
-    let token = match token.reveal() {
-        Ok(token) if !token.is_empty() => token,
+    let known = match secret.reveal() {
+        Ok(known) if !known.is_empty() => known,
         Ok(_) => {
-            let text = format!("the admin token at {token} is empty: put one there\n");
+            let text = format!("the admin token at {secret} is empty: put one there\n");
             return Err((StatusCode::FORBIDDEN, text));
         }
         Err(error) => return Err((StatusCode::FORBIDDEN, format!("the admin token at {error}\n"))),
@@ -71,7 +75,7 @@ pub(super) fn may_change(token: Option<&Secret>, headers: &HeaderMap) -> Result<
         return Err((StatusCode::UNAUTHORIZED, text.to_owned()));
     };
     // Digests have one length and no relation to how much of the token was right.
-    match Sha256::digest(told).ct_eq(&Sha256::digest(token.as_bytes())).into() {
+    match Sha256::digest(told).ct_eq(&Sha256::digest(known.as_bytes())).into() {
         true => Ok(()),
         false => Err((StatusCode::UNAUTHORIZED, "this is not the admin token\n".to_owned())),
     }
@@ -80,6 +84,12 @@ pub(super) fn may_change(token: Option<&Secret>, headers: &HeaderMap) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Secret;
+
+    /// What a gateway wants to be shown.
+    fn gateways(secret: Option<&Secret>) -> Token<'_> {
+        Token { setting: "gateway.admin_token", secret }
+    }
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
@@ -120,7 +130,7 @@ mod tests {
     fn changes_need_a_token_that_is_set_and_known() {
         let secret: Secret = "env:CARGO_PKG_NAME".parse().unwrap();
         let may = |token: Option<&Secret>, told: &str| {
-            may_change(token, &headers(&[("authorization", told)]))
+            may_change(gateways(token), &headers(&[("authorization", told)]))
                 .map_err(|(status, _)| status.as_u16())
         };
         assert_eq!(may(Some(&secret), "Bearer quell-server"), Ok(()));
@@ -130,9 +140,9 @@ mod tests {
         {
             assert_eq!(may(Some(&secret), wrong), Err(401), "{wrong}");
         }
-        assert_eq!(may_change(Some(&secret), &headers(&[])).unwrap_err().0.as_u16(), 401);
+        assert_eq!(may_change(gateways(Some(&secret)), &headers(&[])).unwrap_err().0.as_u16(), 401);
         let (status, text) =
-            may_change(None, &headers(&[("authorization", "Bearer x")])).unwrap_err();
+            may_change(gateways(None), &headers(&[("authorization", "Bearer x")])).unwrap_err();
         assert_eq!((status.as_u16(), text.contains("gateway.admin_token")), (403, true));
         let gone: Secret = "env:QUELL_TEST_NO_SUCH".parse().unwrap();
         assert_eq!(may(Some(&gone), "Bearer "), Err(403));

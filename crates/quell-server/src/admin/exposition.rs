@@ -9,14 +9,14 @@ use quell::observe::labels::Metric;
 
 /// What scrapers can ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
+pub(crate) enum Format {
     OpenMetrics,
     Text,
 }
 
 impl Format {
     /// By the query, or by what the scraper accepts; OpenMetrics unless it wants only plain text.
-    pub(super) fn chosen(query: Option<&str>, accept: Option<&str>) -> Self {
+    pub(crate) fn chosen(query: Option<&str>, accept: Option<&str>) -> Self {
         let asked =
             query.unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix("format="));
         match (asked, accept) {
@@ -30,7 +30,7 @@ impl Format {
         }
     }
 
-    pub(super) const fn content_type(self) -> &'static str {
+    pub(crate) const fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
@@ -40,7 +40,7 @@ impl Format {
 
 /// How a metric's numbers are to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Counter,
     Gauge,
     Histogram,
@@ -48,7 +48,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Counter => "counter",
             Self::Gauge => "gauge",
@@ -60,30 +60,40 @@ impl Kind {
 
 /// A metric, how to read it, and what tells its series apart.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Row {
-    pub(super) metric: Metric,
-    pub(super) kind: Kind,
-    pub(super) labels: &'static [&'static str],
+pub(crate) struct Row {
+    pub(crate) metric: Metric,
+    pub(crate) kind: Kind,
+    pub(crate) labels: &'static [&'static str],
+}
+
+impl Row {
+    /// A metric that is read so, told apart by these labels.
+    pub(crate) const fn new(metric: Metric, kind: Kind, labels: &'static [&'static str]) -> Self {
+        Self { metric, kind, labels }
+    }
 }
 
 /// A label and its value.
-pub(super) type Label<'a> = (&'a str, &'a str);
+pub(crate) type Label<'a> = (&'a str, &'a str);
 
 /// A text that grows by one family after the other.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(crate) struct Page {
     text: String,
     format: Format,
+    /// Metrics that were begun.
+    begun: Vec<Metric>,
 }
 
 impl Page {
-    pub(super) fn new(format: Format) -> Self {
-        Self { text: String::new(), format }
+    pub(crate) fn new(format: Format) -> Self {
+        Self { text: String::new(), format, begun: Vec::new() }
     }
 
     /// Begins a family: all its samples follow before the next begins.
-    pub(super) fn family(&mut self, row: Row) -> Family<'_> {
+    pub(crate) fn family(&mut self, row: Row) -> Family<'_> {
         let Row { metric, kind, labels } = row;
+        self.begun.push(metric);
         let (name, word) = match (self.format, kind) {
             (Format::OpenMetrics, Kind::Counter) => (metric.stem(), "counter"),
             (Format::OpenMetrics, Kind::Info) => {
@@ -97,7 +107,12 @@ impl Page {
         Family { page: self, name: metric.name, labels }
     }
 
-    pub(super) fn finish(mut self) -> String {
+    /// The metrics of the families so far.
+    pub(super) fn begun(&self) -> &[Metric] {
+        &self.begun
+    }
+
+    pub(crate) fn finish(mut self) -> String {
         if self.format == Format::OpenMetrics {
             self.text.push_str("# EOF\n");
         }
@@ -111,19 +126,19 @@ impl Page {
 
 /// See [`Page::family`].
 #[derive(Debug)]
-pub(super) struct Family<'a> {
+pub(crate) struct Family<'a> {
     page: &'a mut Page,
     name: &'static str,
     labels: &'static [&'static str],
 }
 
 impl Family<'_> {
-    pub(super) fn sample(&mut self, labels: &[Label<'_>], value: f64) {
+    pub(crate) fn sample(&mut self, labels: &[Label<'_>], value: f64) {
         self.line("", labels, None, value);
     }
 
     /// Counts of values up to each bound, of which the last is without bound, and their sum.
-    pub(super) fn histogram(
+    pub(crate) fn histogram(
         &mut self,
         labels: &[Label<'_>],
         bounds: &[f64],

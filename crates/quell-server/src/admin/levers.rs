@@ -14,9 +14,9 @@ use serde::Serialize;
 
 use super::audit::Audit;
 use super::door::Refused;
+use super::operations::InForce;
 use super::view::{lever_word, spoken};
 use super::wanted::Wanted;
-use crate::gateway::plan::Plan;
 
 /// How long a lever stays pulled if nobody says so.
 const USUAL: Duration = Duration::from_secs(3_600);
@@ -71,10 +71,10 @@ enum Deed {
 
 impl Levers {
     /// Does what somebody asks for, and writes it down.
-    pub(super) fn pull(&self, plan: &Plan, wanted: &Wanted) -> Result<Done, Refused> {
+    pub(super) fn pull(&self, in_force: &dyn InForce, wanted: &Wanted) -> Result<Done, Refused> {
         let deed = deed(wanted)?;
         let length = length(wanted.length.as_deref())?;
-        let (upstream, route) = target(plan, wanted)?;
+        let (upstream, route) = target(in_force, wanted)?;
         let key = route.map(route_key);
         let whose = match route {
             Some(route) => format!("route {route} of upstream {}", upstream.name()),
@@ -117,17 +117,23 @@ impl Levers {
     }
 
     /// Lets go of the lever with this number.
-    pub(super) fn undo(&self, plan: &Plan, id: u64, by: &str, why: &str) -> Result<Done, Refused> {
+    pub(super) fn undo(
+        &self,
+        in_force: &dyn InForce,
+        id: u64,
+        by: &str,
+        why: &str,
+    ) -> Result<Done, Refused> {
         let nothing = || {
             let text = format!(
                 "there is no lever {id} that is pulled: GET /levers shows those there are\n"
             );
             (StatusCode::NOT_FOUND, text)
         };
-        let shown = self.show(plan);
+        let shown = self.show(in_force);
         let held = shown.into_iter().find(|held| held.id == id).ok_or_else(nothing)?;
-        let upstream = plan.backends.get(&held.upstream).ok_or_else(nothing)?;
-        upstream.upstream.undo(held.lever, held.route.as_deref().map(route_key));
+        let upstream = named(in_force, &held.upstream).ok_or_else(nothing)?;
+        upstream.undo(held.lever, held.route.as_deref().map(route_key));
         self.held.lock().held.retain(|held| held.id != id);
         let done = format!("{}: undone {} ({id})", held.whose(), held.word);
         self.audit.note(done.clone(), by, why);
@@ -135,15 +141,16 @@ impl Levers {
     }
 
     /// Those that are pulled. Those that have ended since somebody last looked are written down as such.
-    pub(super) fn show(&self, plan: &Plan) -> Vec<Held> {
+    pub(super) fn show(&self, in_force: &dyn InForce) -> Vec<Held> {
         let mut book = self.held.lock();
         let (mut pulled, mut ended) = (Vec::new(), Vec::new());
         for mut held in book.held.drain(..) {
-            let in_force =
-                plan.backends.get(&held.upstream).map(|backend| backend.upstream.levers());
+            let pulled_now = named(in_force, &held.upstream).map(Upstream::levers);
             let key = held.route.as_deref().map(route_key);
-            let own = in_force.unwrap_or_default().into_iter();
-            let own = own.into_iter().find(|own| own.lever == held.lever && own.route == key);
+            let own = pulled_now
+                .unwrap_or_default()
+                .into_iter()
+                .find(|own| own.lever == held.lever && own.route == key);
             match own {
                 None => ended.push(held),
                 Some(own) => {
@@ -229,27 +236,34 @@ fn length(written: Option<&str>) -> Result<Option<Duration>, Refused> {
     }
 }
 
+/// The upstream of this name.
+fn named<'a>(in_force: &'a dyn InForce, name: &str) -> Option<&'a Upstream> {
+    let upstreams = in_force.upstreams().into_iter();
+    upstreams.map(|each| each.upstream).find(|upstream| upstream.name() == name)
+}
+
 /// The upstream that is meant, and the route if it is one.
 fn target<'a>(
-    plan: &'a Plan,
-    wanted: &'a Wanted,
+    in_force: &'a dyn InForce,
+    wanted: &Wanted,
 ) -> Result<(&'a Upstream, Option<&'a str>), Refused> {
-    let names = || plan.backends.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let (upstreams, routes) = (in_force.upstreams(), in_force.routes());
+    let names = || upstreams.iter().map(|each| each.upstream.name()).collect::<Vec<_>>().join(", ");
     match (&wanted.upstream, &wanted.route) {
         (Some(_), Some(_)) => Err(wrong("name an upstream or a route, not both")),
-        (Some(name), None) => match plan.backends.get(name) {
-            Some(backend) => Ok((&backend.upstream, None)),
+        (Some(name), None) => match named(in_force, name) {
+            Some(upstream) => Ok((upstream, None)),
             None => Err(wrong(&format!("there is no such upstream; there are: {}", names()))),
         },
-        (None, Some(name)) => match plan.routes.iter().find(|route| *route.name == **name) {
-            Some(route) => Ok((&route.backend.upstream, Some(&route.name))),
+        (None, Some(name)) => match routes.iter().find(|route| route.name == name) {
+            Some(route) => Ok((route.upstream, Some(route.name))),
             None => {
-                let names: Vec<_> = plan.routes.iter().map(|route| &*route.name).collect();
+                let names: Vec<_> = routes.iter().map(|route| route.name).collect();
                 Err(wrong(&format!("there is no such route; there are: {}", names.join(", "))))
             }
         },
-        (None, None) => match plan.backends.values().next() {
-            Some(only) if plan.backends.len() == 1 => Ok((&only.upstream, None)),
+        (None, None) => match &*upstreams {
+            [only] => Ok((only.upstream, None)),
             _ => Err(wrong(&format!("name one of the upstreams: {}", names()))),
         },
     }

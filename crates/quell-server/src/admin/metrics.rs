@@ -3,30 +3,34 @@
 use std::collections::BTreeMap;
 
 use quell::core::Reason;
-use quell::observe::labels::{self, Came, Keyed, Metric, STATES, Verdict};
+use quell::observe::labels::{self, Came, Metric, STATES, Verdict};
 
 use super::catalogue::{self, row_of};
 use super::exposition::{Family, Format, Page};
-use super::tally::{BOUNDS, MOST_NAMES};
+use super::operations::{InForce, OfRoute, Operations};
 use super::view::margin;
-use crate::gateway::counters::{CAME, CoreCounters, Count, Counters, REASONS};
-use crate::gateway::per_core::Gateway;
-use crate::gateway::plan::Plan;
+use crate::host::access::Access;
+use crate::host::counters::{CAME, Count, Counters, REASONS};
+use crate::host::tally::{BOUNDS, MOST_NAMES};
 
 const OTHER: &str = "other";
 /// Of requests that no route took.
 const NONE: &str = "none";
 
 /// All of them, as text.
-pub(super) fn page(gateway: &Gateway, format: Format) -> String {
-    let plan = gateway.plan.load();
+pub(super) fn page(host: &dyn Operations, format: Format) -> String {
+    let in_force = host.in_force();
+    let all = in_force.routes();
     let mut page = Page::new(format);
-    let sums = sums(gateway, &plan);
+    let sums = sums(host, &all);
     routes(&mut page, &sums);
     reasons(&mut page, &sums);
-    upstreams(&mut page, gateway, &plan);
-    limits(&mut page, &plan);
-    process(&mut page, gateway);
+    upstreams(&mut page, host, &*in_force, &all);
+    let shared = page.begun().len();
+    host.count(&mut page);
+    let own = host.rows().iter().map(|row| &row.metric);
+    debug_assert!(page.begun()[shared..].iter().eq(own), "a host shows all of its rows, in order");
+    process(&mut page, host);
     page.finish()
 }
 
@@ -59,18 +63,18 @@ impl Sums {
     }
 }
 
-fn sums<'a>(gateway: &Gateway, plan: &'a Plan) -> Routes<'a> {
+fn sums<'a>(host: &dyn Operations, routes: &[OfRoute<'a>]) -> Routes<'a> {
     let mut sums = Routes::new();
-    for (place, route) in plan.routes.iter().enumerate() {
+    for (place, route) in routes.iter().enumerate() {
         let labels = match place {
-            0..MOST_NAMES => (&*route.name, route.backend.upstream.name()),
+            0..MOST_NAMES => (route.name, route.upstream.name()),
             _ => (OTHER, OTHER),
         };
         let sums = sums.entry(labels).or_default();
         route.counters.iter().for_each(|core| sums.add(core));
     }
     let unrouted = sums.entry((NONE, NONE)).or_default();
-    gateway.cores.iter().for_each(|core| unrouted.add(&core.unrouted));
+    host.unrouted().into_iter().for_each(|counters| unrouted.add(counters));
     sums
 }
 
@@ -123,11 +127,16 @@ fn reasons(page: &mut Page, sums: &Routes<'_>) {
 }
 
 /// The levels that upstreams are at, and what observers were told of them.
-fn upstreams(page: &mut Page, gateway: &Gateway, plan: &Plan) {
-    let all: Vec<_> =
-        plan.backends.values().take(MOST_NAMES).map(|backend| &backend.upstream).collect();
-    let seen: Vec<_> = all.iter().map(|upstream| gateway.log.tally.of(upstream.name())).collect();
-    let named = || all.iter().map(|upstream| upstream.name()).zip(&seen);
+fn upstreams(
+    page: &mut Page,
+    host: &dyn Operations,
+    in_force: &dyn InForce,
+    routes: &[OfRoute<'_>],
+) {
+    let all: Vec<_> = in_force.upstreams().into_iter().take(MOST_NAMES).collect();
+    let tally = &host.log().tally;
+    let seen: Vec<_> = all.iter().map(|each| tally.of(each.upstream.name())).collect();
+    let named = || all.iter().map(|each| each.upstream.name()).zip(&seen);
 
     let mut delays = family(page, labels::RETRY_DELAY);
     for (name, seen) in named() {
@@ -144,11 +153,12 @@ fn upstreams(page: &mut Page, gateway: &Gateway, plan: &Plan) {
 
     let mut levels: Vec<(Metric, Vec<(&str, f64)>)> = Vec::new();
     let mut states = Vec::new();
-    for upstream in &all {
+    for each in &all {
+        let upstream = each.upstream;
         let (name, state, now) = (upstream.name(), upstream.snapshot(), upstream.clock().now());
         let ejected =
             upstream.endpoints().iter().filter(|each| each.ejected_until.is_some()).count();
-        let known = margin(plan, upstream).map(|margin| (catalogue::MARGIN, margin));
+        let known = margin(each, routes).map(|margin| (catalogue::MARGIN, margin));
         let more = [
             (catalogue::RETRIES_IN_FLIGHT, f64::from(state.retrying)),
             (catalogue::PATIENCE, state.patience.as_secs_f64()),
@@ -188,42 +198,11 @@ fn upstreams(page: &mut Page, gateway: &Gateway, plan: &Plan) {
         .for_each(|(name, seen)| ejections.sample(&[("upstream", name)], seen.ejections() as f64));
 }
 
-/// What the limits of tenants and routes let pass.
-fn limits(page: &mut Page, plan: &Plan) {
-    let mut tokens = family(page, catalogue::TENANT_TOKENS);
-    for tenant in plan.tenants.iter().take(MOST_NAMES) {
-        if let Some(status) = tenant.status() {
-            tokens.sample(&[("tenant", &*tenant.name)], f64::from(status.tokens));
-        }
-    }
-    let routes = plan.routes.iter().filter_map(|route| Some(route.limit.as_ref()?.decisions()));
-    let all = plan.tenants.iter().filter_map(|tenant| tenant.decisions()).chain(routes);
-    let [passed, limited, would_limit] = all.fold([0, 0, 0], |[passed, limited, would], own| {
-        [passed + own.passed, limited + own.limited, would + own.would_limit]
-    });
-    let mut decisions = family(page, catalogue::RATE_LIMIT_DECISIONS);
-    for (word, count) in [("allowed", passed), ("refused", limited), ("would_refuse", would_limit)]
-    {
-        decisions.sample(&[("decision", word)], count as f64);
-    }
-}
-
 /// What is of the process as a whole.
-fn process(page: &mut Page, gateway: &Gateway) {
-    let mut keyed = family(page, labels::IDEMPOTENCY);
-    for (i, word) in Keyed::WORDS.iter().enumerate() {
-        keyed.sample(&[("result", word)], gateway.sum(|counters| &counters.keyed[i]) as f64);
-    }
-    let sum = |count: fn(&CoreCounters) -> &Count| {
-        gateway.cores.iter().map(|core| count(core).get()).sum::<u64>() as f64
-    };
-    family(page, catalogue::STALE).sample(&[], sum(|core| &core.stale));
-    family(page, catalogue::UPSTREAM_CONNECTS).sample(&[], sum(|core| &core.connects));
-    family(page, catalogue::CONNECTIONS).sample(&[], sum(|core| &core.connections));
-    family(page, catalogue::HANDSHAKE_FAILURES).sample(&[], sum(|core| &core.handshakes));
-    let dropped = gateway.access.as_ref().map_or(0, |access| access.dropped());
+fn process(page: &mut Page, host: &dyn Operations) {
+    let dropped = host.access().map_or(0, Access::dropped);
     family(page, catalogue::ACCESS_LOG_DROPPED).sample(&[], dropped as f64);
-    let [failed, succeeded] = gateway.log.tally.reloads();
+    let [failed, succeeded] = host.log().tally.reloads();
     let mut reloads = family(page, catalogue::CONFIG_RELOADS);
     reloads.sample(&[("result", "success")], succeeded as f64);
     reloads.sample(&[("result", "failure")], failed as f64);

@@ -2,37 +2,16 @@
 
 use std::time::Duration;
 
-use crate::config::Config;
-use quell::Upstream;
 use quell::core::breaker::{Mode, State};
 use quell::core::credit::Role;
 use quell::core::worst::{Given, worst};
 use quell::core::{Lever, Time};
 use quell::levers::{Pulled, route_key};
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 
-use super::{classes, settings};
-use crate::gateway::backend::Backend;
-use crate::gateway::plan::Plan;
-use crate::gateway::route::Route;
-use crate::gateway::tenants::Tenant;
-
-/// `GET /state`.
-#[derive(Debug, Serialize)]
-pub(super) struct Everything<'a> {
-    ready: bool,
-    upstreams: Vec<Shown<'a>>,
-    tenants: Vec<ShownTenant<'a>>,
-    routes: Vec<Brief<'a>>,
-}
-
-/// A tenant and what is left of its limit.
-#[derive(Debug, Serialize)]
-struct ShownTenant<'a> {
-    name: &'a str,
-    tokens: Option<u32>,
-    capacity: Option<u32>,
-}
+use super::classes;
+use super::operations::{InForce, OfRoute, OfUpstream};
 
 #[derive(Debug, Serialize)]
 struct Brief<'a> {
@@ -96,35 +75,30 @@ pub(super) struct ShownLever<'a> {
     pub(super) left_seconds: Option<f64>,
 }
 
-pub(super) fn everything(plan: &Plan, ready: bool) -> Everything<'_> {
-    Everything {
-        ready,
-        upstreams: plan.backends.values().map(|backend| shown(plan, backend)).collect(),
-        tenants: plan.tenants.iter().map(|tenant| shown_tenant(tenant)).collect(),
-        routes: plan.routes.iter().map(|route| brief(route)).collect(),
-    }
+/// `GET /state`.
+pub(super) fn everything(in_force: &dyn InForce, ready: bool) -> Value {
+    let routes = in_force.routes();
+    let upstreams = in_force.upstreams();
+    let upstreams: Vec<_> = upstreams.iter().map(|each| shown(in_force, each, &routes)).collect();
+    let briefs: Vec<_> = routes.iter().map(brief).collect();
+    let mut all = Map::new();
+    all.insert("ready".to_owned(), json!(ready));
+    all.insert("upstreams".to_owned(), json!(upstreams));
+    all.extend(in_force.state());
+    all.insert("routes".to_owned(), json!(briefs));
+    Value::Object(all)
 }
 
-fn shown_tenant(tenant: &Tenant) -> ShownTenant<'_> {
-    let status = tenant.status();
-    ShownTenant {
-        name: &tenant.name,
-        tokens: status.map(|status| status.tokens),
-        capacity: status.map(|status| status.capacity),
-    }
+fn brief<'a>(route: &OfRoute<'a>) -> Brief<'a> {
+    Brief { name: route.name, upstream: route.upstream.name() }
 }
 
-fn brief(route: &Route) -> Brief<'_> {
-    Brief { name: &route.name, upstream: route.backend.upstream.name() }
-}
-
-fn shown<'a>(plan: &'a Plan, backend: &'a Backend) -> Shown<'a> {
-    let upstream = &backend.upstream;
+fn shown<'a>(in_force: &dyn InForce, each: &OfUpstream<'a>, routes: &[OfRoute<'a>]) -> Shown<'a> {
+    let upstream = each.upstream;
     let (state, now) = (upstream.snapshot(), upstream.clock().now());
-    let address = |at: usize| Some(backend.endpoints.get(at)?.target.to_string());
     let endpoints =
         upstream.endpoints().into_iter().enumerate().map(|(at, endpoint)| ShownEndpoint {
-            address: address(at),
+            address: in_force.address(upstream.name(), at),
             in_flight: endpoint.in_flight,
             ghosts: endpoint.ghosts,
             failures_in_a_row: endpoint.failures,
@@ -152,18 +126,18 @@ fn shown<'a>(plan: &'a Plan, backend: &'a Backend) -> Shown<'a> {
         rate_per_second: state.known.map(|known| known.rate),
         base_seconds: state.known.map(|known| known.base.as_secs_f64()),
         p50_seconds: upstream.p50().map(|p50| p50.as_secs_f64()),
-        margin: margin(plan, upstream),
-        levers: upstream.levers().iter().map(|pulled| lever(plan, pulled)).collect(),
+        margin: margin(each, routes),
+        levers: upstream.levers().iter().map(|pulled| lever(routes, pulled)).collect(),
         endpoints: endpoints.collect(),
-        classes: classes::of(backend),
+        classes: classes::of(upstream),
     }
 }
 
 /// The live margin of an upstream, once its pace is known, with the largest multiplier of its routes when every attempt fails.
-pub(super) fn margin(plan: &Plan, upstream: &Upstream) -> Option<f64> {
-    let spec = &plan.file.upstreams.get(upstream.name())?.spec;
-    let of_it = plan.routes.iter().filter(|route| route.backend.upstream.name() == upstream.name());
-    let multiplier = of_it.map(|route| worst(&route.policy, spec, &Given::default()).most_load);
+pub(super) fn margin(each: &OfUpstream<'_>, routes: &[OfRoute<'_>]) -> Option<f64> {
+    let OfUpstream { upstream, spec } = each;
+    let of_it = routes.iter().filter(|route| route.upstream.name() == upstream.name());
+    let multiplier = of_it.map(|route| worst(route.policy, spec, &Given::default()).most_load);
     upstream.snapshot().margin(upstream.p50()?, multiplier.fold(1.0, f64::max))
 }
 
@@ -204,10 +178,10 @@ pub(super) const fn lever_word(lever: Lever) -> (&'static str, Option<u32>) {
     }
 }
 
-fn lever<'a>(plan: &'a Plan, pulled: &Pulled) -> ShownLever<'a> {
+fn lever<'a>(routes: &[OfRoute<'a>], pulled: &Pulled) -> ShownLever<'a> {
     let (lever, value) = lever_word(pulled.lever);
-    let is_its = |route: &&std::sync::Arc<Route>| Some(route_key(&route.name)) == pulled.route;
-    let route = plan.routes.iter().find(is_its).map(|route| &*route.name);
+    let is_its = |route: &&OfRoute<'_>| Some(route_key(route.name)) == pulled.route;
+    let route = routes.iter().find(is_its).map(|route| route.name);
     ShownLever { lever, value, route, left_seconds: pulled.left.map(|left| left.as_secs_f64()) }
 }
 
@@ -223,7 +197,7 @@ pub(super) struct Effective<'a> {
     worst: Worst,
     levers: Vec<ShownLever<'a>>,
     /// What a file would say of `route`, `policy` and `upstream`.
-    settings: serde_json::Value,
+    settings: Value,
 }
 
 #[derive(Debug, Serialize)]
@@ -233,21 +207,27 @@ struct Worst {
     load: f64,
 }
 
-pub(super) fn routes(plan: &Plan) -> Vec<Effective<'_>> {
-    plan.routes.iter().filter_map(|route| effective(plan, route)).collect()
+pub(super) fn routes(in_force: &dyn InForce) -> Vec<Effective<'_>> {
+    let (routes, upstreams) = (in_force.routes(), in_force.upstreams());
+    let all = 0..routes.len();
+    all.filter_map(|place| effective(in_force, &upstreams, &routes, place)).collect()
 }
 
-fn effective<'a>(plan: &'a Plan, route: &'a Route) -> Option<Effective<'a>> {
-    let (policy, upstream) = (&route.policy, &route.backend.upstream);
-    let spec = &plan.file.upstreams.get(upstream.name())?.spec;
+fn effective<'a>(
+    in_force: &'a dyn InForce,
+    upstreams: &[OfUpstream<'a>],
+    routes: &[OfRoute<'a>],
+    place: usize,
+) -> Option<Effective<'a>> {
+    let OfRoute { name, upstream, policy, role, .. } = *routes.get(place)?;
+    let spec = upstreams.iter().find(|each| each.upstream.name() == upstream.name())?.spec;
     let day = worst(policy, spec, &Given::default());
     let pulled = upstream.levers();
-    let of_it =
-        pulled.iter().filter(|own| own.route.is_none_or(|key| key == route_key(&route.name)));
+    let of_it = pulled.iter().filter(|own| own.route.is_none_or(|key| key == route_key(name)));
     Some(Effective {
-        name: &route.name,
+        name,
         upstream: upstream.name(),
-        role: match route.role {
+        role: match role {
             Role::Auto => "auto",
             Role::Edge => "edge",
             Role::Interior => "interior",
@@ -260,14 +240,9 @@ fn effective<'a>(plan: &'a Plan, route: &'a Route) -> Option<Effective<'a>> {
             latency_seconds: day.latency.as_secs_f64(),
             load: day.most_load,
         },
-        levers: of_it.map(|pulled| lever(plan, pulled)).collect(),
-        settings: settings::of(&plan.file, &route.written),
+        levers: of_it.map(|pulled| lever(routes, pulled)).collect(),
+        settings: in_force.settings(place),
     })
-}
-
-/// `GET /config`: all that is in force, secrets as their places.
-pub(super) fn config(file: &Config) -> String {
-    file.effective()
 }
 
 /// For how long, as people write it.

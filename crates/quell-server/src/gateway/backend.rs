@@ -9,7 +9,7 @@ use quell::Upstream;
 use rustls::pki_types::ServerName;
 
 use super::resolve::{Names, Resolver};
-use super::tls::{self, Offer, TlsError, Trust};
+use crate::host::tls::{self, Offer, TlsError, Trust};
 
 /// See the [module](self).
 #[derive(Debug)]

@@ -19,16 +19,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-pub(super) use detect::{Prefixed, Version, detect};
+use crate::host::bind::{BACKLOG, bind};
+pub(super) use crate::host::tls::Version;
+pub(super) use detect::{Prefixed, detect};
 pub(super) use stream::Stream;
 
 use file::SocketFile;
-
-/// Connections that may wait to be accepted: a herd must reach the queue, not die before it.
-const BACKLOG: i32 = 4096;
 
 /// Who called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,19 +75,6 @@ pub(super) fn unix(path: &Path, cores: usize) -> io::Result<Vec<Bound>> {
     let rest: io::Result<Vec<_>> = (1..cores).map(|_| first.try_clone()).collect();
     let all = rest?.into_iter().chain([first]);
     Ok(all.map(|listener| Bound::Unix(listener, Arc::clone(&file))).collect())
-}
-
-/// A listener of its own, or one that shares its port with others of this process.
-pub(super) fn bind(addr: SocketAddr, shared: bool) -> io::Result<std::net::TcpListener> {
-    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    if shared {
-        socket.set_reuse_port(true)?;
-    }
-    socket.set_nonblocking(true)?;
-    socket.bind(&addr.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
 }
 
 impl Bound {

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::{Bound, ErrorKind, Listener, Peer, Stream, io, tcp, unix};
-use crate::gateway::kit::Dir;
+use crate::host::kit::Dir;
 
 fn open(bound: Vec<Bound>) -> Vec<Listener> {
     bound.into_iter().map(|bound| bound.open().unwrap()).collect()

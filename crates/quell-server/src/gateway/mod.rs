@@ -37,18 +37,17 @@ mod body;
 mod config;
 mod conversation;
 pub(crate) mod counters;
+mod describe;
 mod dialect;
 mod forward;
 mod gate;
 mod headers;
 mod idempotency;
 mod io;
-#[cfg(test)]
-mod kit;
 mod lane;
 mod listen;
-pub(crate) mod log;
-mod notify;
+mod metrics;
+mod operations;
 pub(crate) mod per_core;
 pub(crate) mod plan;
 pub(crate) mod preflight;
@@ -57,10 +56,9 @@ mod resolve;
 mod respond;
 pub(crate) mod route;
 pub mod route_limit;
+mod settings;
 pub(crate) mod start;
 pub mod tenants;
-mod tls;
-mod trace;
 mod tunnel;
 mod watch;
 mod wire;
@@ -76,11 +74,11 @@ use quell::http::headers::{credit, deadline};
 use quell::run::drive;
 
 pub use config::{Config, HostField, InvalidTarget, Target, To};
-pub use notify::Notify;
 pub use reload::NotTaken;
 pub use resolve::Names;
 pub use start::{Error, Running, start};
-pub use tls::TlsError;
+
+pub use crate::host::tls::TlsError;
 
 use access::Line;
 use body::{Body, FromCaller, Minder, Uploaded};

@@ -17,20 +17,20 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, interval, sleep};
 
-use super::access::Access;
 use super::conversation;
 use super::counters::{CoreCounters, Count, Counters};
 use super::io::Local;
 use super::lane::Lanes;
 use super::listen::{Bound, Listener, Peer, Stream};
-use super::log::Log;
 use super::plan::{Plan, Walks};
-use super::reload::Source;
 use super::route::Route;
-use super::start::Phase;
-use super::tls;
 use super::watch::{TICK, Told, Watches};
 use super::wire::Date;
+use crate::host::access::Access;
+use crate::host::life::Phase;
+use crate::host::log::Log;
+use crate::host::reload::Source;
+use crate::host::tls;
 
 /// Connections from callers that the process holds at most; beyond it, accepting pauses.
 const MOST_CONNECTIONS: usize = 20_000;
@@ -51,7 +51,7 @@ pub(crate) struct Gateway {
     pub(super) most_streams: u32,
     pub(crate) log: Arc<Log>,
     pub(super) tls: Option<tls::Server>,
-    pub(crate) source: Source,
+    pub(super) source: Source,
     /// Idempotency keys, remembered as long as the process lives.
     pub(super) keys: Keys,
     /// Where a line for each request goes, if one does.

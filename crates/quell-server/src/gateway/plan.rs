@@ -17,12 +17,12 @@ use quell::{Clock, Upstream};
 
 use super::backend::Backend;
 use super::gate::{Malformed, WALKS};
-use super::log::Log;
 use super::resolve::Names;
 use super::route::{Matcher, Route, Seen, as_read, host_of};
 use super::route_limit::RouteLimit;
 use super::start::Error;
 use super::tenants::Tenants;
+use crate::host::log::Log;
 
 /// Upstreams that are no longer in the file and are remembered, should they return.
 const MOST_GONE: usize = 64;

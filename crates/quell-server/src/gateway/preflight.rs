@@ -13,7 +13,10 @@ use quell::Clock;
 
 use super::backend;
 use super::tenants::Tenants;
-use super::tls::{Server, TlsError};
+use crate::host::tls::{Server, TlsError};
+
+/// Where a gateway's own certificate is written.
+const TABLE: &str = "gateway.tls";
 
 /// What was found, a line each.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -33,8 +36,8 @@ pub(crate) fn look(file: &Config) -> Findings {
     findings.tenants(file);
     if let Some(ServerTls { cert, key, client_ca }) = &file.gateway.tls {
         let files = [("cert", Some(cert)), ("key", Some(key)), ("client_ca", client_ca.as_ref())];
-        if findings.are_here("gateway.tls", &files.map(|(name, file)| (name, file.map(|f| &**f)))) {
-            let server = Server::new(cert, key, client_ca.as_deref());
+        if findings.are_here(TABLE, &files.map(|(name, file)| (name, file.map(|f| &**f)))) {
+            let server = Server::new(TABLE, cert, key, client_ca.as_deref());
             findings.loaded(server.map(|server| server.live.warning()));
         }
     }
@@ -126,7 +129,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::gateway::kit::Dir;
+    use crate::host::kit::Dir;
     use crate::key::Hash;
 
     fn found(lines: &str) -> Findings {

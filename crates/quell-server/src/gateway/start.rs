@@ -16,29 +16,23 @@ use thiserror::Error;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
 
-use super::access::Access;
 use super::config::Config;
 use super::counters::CoreCounters;
+use super::describe::describe;
 use super::listen::{self, Bound};
-use super::log::Log;
+use super::operations::Served;
 use super::per_core::{Core, Gateway};
 use super::plan::Plan;
-use super::reload::{NotTaken, Source};
+use super::reload::NotTaken;
 use super::tenants;
-use super::tls::{self, TlsError};
-use super::trace::Traces;
-use crate::admin::{self, Hooks};
-
-/// Where a gateway stands in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Accepts.
-    Serving,
-    /// Finishes what is under way.
-    Draining,
-    /// Ends now.
-    Stopping,
-}
+use crate::admin;
+use crate::host::Host;
+use crate::host::access::Access;
+use crate::host::life::{Life, Phase};
+use crate::host::log::{self, Log};
+use crate::host::reload::Source;
+use crate::host::tls::{self, TlsError};
+use crate::host::trace::Traces;
 
 /// Why a gateway does not start. The message names the setting, the value and the fix.
 #[derive(Debug, Error)]
@@ -107,7 +101,7 @@ pub struct Running {
     listen: Listen,
     admin_addr: SocketAddr,
     gateway: Arc<Gateway>,
-    phase: watch::Sender<Phase>,
+    life: Life,
     cores: Vec<JoinHandle<()>>,
     admin: Option<JoinHandle<()>>,
 }
@@ -122,7 +116,9 @@ pub fn start(config: Config) -> Result<Running, Error> {
     let cores = cores.max(1);
     let log = Arc::new(Log::new(log));
     let plan = Plan::first(file, names, cores, &log)?;
-    let server = |tls: &ServerTls| tls::Server::new(&tls.cert, &tls.key, tls.client_ca.as_deref());
+    let server = |tls: &ServerTls| {
+        tls::Server::new("gateway.tls", &tls.cert, &tls.key, tls.client_ca.as_deref())
+    };
     let tls = written.tls.as_ref().map(server).transpose()?;
     let clients = plan.backends.values().filter_map(|backend| backend.tls.as_ref());
     let warnings = clients.filter_map(|tls| tls.live.warning());
@@ -146,9 +142,8 @@ pub fn start(config: Config) -> Result<Running, Error> {
     };
     let listeners = listeners.map_err(unable("listen", &written.listen))?;
     let listen = listeners.first().and_then(Bound::addr).map_or(written.listen, Listen::Tcp);
-    let (admin, admin_addr) = listen::bind(written.admin, false)
-        .and_then(|admin| admin.local_addr().map(|addr| (admin, addr)))
-        .map_err(unable("admin", &written.admin))?;
+    let (admin, admin_addr) =
+        admin::listen(written.admin).map_err(unable("admin", &written.admin))?;
     let gateway = Arc::new(Gateway {
         plan: ArcSwap::from_pointee(plan),
         generation: AtomicU64::new(0),
@@ -160,25 +155,14 @@ pub fn start(config: Config) -> Result<Running, Error> {
         keys: Keys::new(Arc::new(Memory::new())),
         access,
     });
-    let (phase, phases) = watch::channel(Phase::Serving);
-    let mut running =
-        Running { listen, admin_addr, gateway, phase, cores: Vec::new(), admin: None };
+    let life = Life::begin();
+    let mut running = Running { listen, admin_addr, gateway, life, cores: Vec::new(), admin: None };
     for (index, listener) in listeners.into_iter().enumerate() {
-        running.cores.push(spawn_core(&running.gateway, index, listener, phases.clone())?);
+        running.cores.push(spawn_core(&running.gateway, index, listener, running.life.phases())?);
     }
-    let reloaded = Arc::clone(&running.gateway);
-    let asked = running.phase.clone();
-    let hooks = Hooks {
-        reload: Box::new(move || match reloaded.reload() {
-            Ok(changes) if changes.is_empty() => Ok("nothing changed".to_owned()),
-            Ok(changes) => Ok(changes.join("; ")),
-            Err(error) => Err(error.to_string()),
-        }),
-        drain: Box::new(move || {
-            asked.send_if_modified(begin_drain);
-        }),
-    };
-    running.admin = Some(admin::spawn(admin, Arc::clone(&running.gateway), phases, hooks)?);
+    let (gateway, life) = (Arc::clone(&running.gateway), running.life.clone());
+    let served = Arc::new(Served { gateway, life });
+    running.admin = Some(admin::spawn(admin, served, running.life.phases())?);
     Ok(running)
 }
 
@@ -198,7 +182,7 @@ impl Running {
 
     /// What is in force, for people to read when it starts.
     pub fn describe(&self) -> String {
-        super::log::describe(&self.listen, self.admin_addr, &self.gateway)
+        describe(&self.listen, self.admin_addr, &self.gateway)
     }
 
     /// Reads the file and the certificates again; a file with anything wrong in it changes nothing. Answers with what
@@ -209,15 +193,12 @@ impl Running {
 
     /// Comes when somebody asked the admin side to drain, or it has begun in another way.
     pub fn drains(&self) -> impl Future<Output = ()> + use<> {
-        let mut phases = self.phase.subscribe();
-        async move {
-            let _ = phases.wait_for(|phase| *phase != Phase::Serving).await; // if it is gone, it has ended
-        }
+        self.life.drains()
     }
 
     /// Takes no more callers, answers those who are here, and ends; returns when that is done.
     pub fn drain(mut self) {
-        self.phase.send_replace(Phase::Draining);
+        self.life.drain();
         for core in self.cores.drain(..) {
             let _ = core.join(); // a core that panicked has ended, too
         }
@@ -227,22 +208,27 @@ impl Running {
     pub fn stop(self) {}
 }
 
+impl Host for Running {
+    fn reload(&self) {
+        let _ = self.reload(); // which tells what came of it
+    }
+
+    fn drains(&self) -> impl Future<Output = ()> {
+        self.drains()
+    }
+
+    fn drain(self) {
+        self.drain();
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
-        self.phase.send_replace(Phase::Stopping);
+        self.life.stop();
         for thread in self.cores.drain(..).chain(self.admin.take()) {
             let _ = thread.join();
         }
     }
-}
-
-/// True if it had not begun.
-fn begin_drain(phase: &mut Phase) -> bool {
-    let serving = *phase == Phase::Serving;
-    if serving {
-        *phase = Phase::Draining;
-    }
-    serving
 }
 
 fn spawn_core(
@@ -262,7 +248,7 @@ fn spawn_core(
                 result
             });
         if let Err(error) = result {
-            super::log::line(format_args!("core {index} ended: {error}"));
+            log::line(format_args!("core {index} ended: {error}"));
         }
     })
 }

@@ -10,7 +10,7 @@ mod corpora;
 mod drains;
 mod endpoints;
 mod faults;
-#[path = "../../src/gateway/kit.rs"]
+#[path = "../../src/host/kit.rs"]
 mod files;
 mod gate;
 mod grpc;

@@ -11,16 +11,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
-const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+use crate::host::tls::Version;
 
-/// Which HTTP is spoken on a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::gateway) enum Version {
-    /// HTTP/1.0 and HTTP/1.1.
-    Http1,
-    /// HTTP/2.
-    Http2,
-}
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Reads until it is clear which HTTP is spoken. Once the first byte has come, that may take `head`; how long a silent
 /// caller is kept is up to whoever awaits this and may drop it at any time. An end of the stream reads as HTTP/1.1,

@@ -95,7 +95,7 @@ fn line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::kit::Dir;
+    use crate::host::kit::Dir;
 
     fn read(manager: &UnixDatagram) -> String {
         let mut text = [0; 1024];

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::time::Instant;
 
 use super::*;
-use crate::gateway::kit::{Authority, Dir};
+use crate::host::kit::{Authority, Dir};
 
 /// A server of `localhost`, whom it is signed by, and its files.
 struct Site {
@@ -31,7 +31,8 @@ impl Site {
     }
 
     fn server(&self, client_ca: Option<&Authority>) -> Server {
-        Server::new(&self.cert, &self.key, client_ca.map(|ca| ca.file.as_path())).unwrap()
+        Server::new("gateway.tls", &self.cert, &self.key, client_ca.map(|ca| ca.file.as_path()))
+            .unwrap()
     }
 
     fn trust(&self) -> Trust<'_> {
@@ -184,7 +185,7 @@ async fn a_new_certificate_is_shown_once_it_was_seen_twice_and_a_bad_one_never()
 fn what_cannot_be_used_is_named_with_its_setting() {
     let site = Site::new("errors");
     let told = |cert: &Path, key: &Path, ca: Option<&Path>| {
-        Server::new(cert, key, ca).unwrap_err().to_string()
+        Server::new("gateway.tls", cert, key, ca).unwrap_err().to_string()
     };
     let missing = site.dir.path("missing.pem");
     assert!(told(&missing, &site.key, None).contains("gateway.tls.cert is"));

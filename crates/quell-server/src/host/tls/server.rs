@@ -14,7 +14,6 @@ use tokio_rustls::server::TlsStream;
 use super::files::{Contents, Files};
 use super::{H2, HTTP1, Live, Pem, TlsError, Version, agreed, provider};
 
-const TABLE: &str = "gateway.tls";
 /// The longest that a caller may take to agree.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Sessions that can be resumed; the oldest are forgotten.
@@ -22,27 +21,29 @@ const MOST_SESSIONS: usize = 4096;
 
 /// See the [module](super). `live` reads the files anew.
 #[derive(Debug)]
-pub(in crate::gateway) struct Server {
-    pub(in crate::gateway) live: Live<ServerConfig>,
+pub(crate) struct Server {
+    pub(crate) live: Live<ServerConfig>,
 }
 
 impl Server {
-    /// From the settings of `[gateway]`; with `client_ca`, callers must show a certificate.
-    pub(in crate::gateway) fn new(
+    /// From the settings of a table, such as `gateway.tls`; with `client_ca`, callers must show a certificate.
+    pub(crate) fn new(
+        table: &str,
         cert: &Path,
         key: &Path,
         client_ca: Option<&Path>,
     ) -> Result<Self, TlsError> {
         let files = Files {
-            cert: Some(Pem::new(TABLE, "cert", cert)),
-            key: Some(Pem::new(TABLE, "key", key)),
-            ca: client_ca.map(|ca| Pem::new(TABLE, "client_ca", ca)),
+            cert: Some(Pem::new(table, "cert", cert)),
+            key: Some(Pem::new(table, "key", key)),
+            ca: client_ca.map(|ca| Pem::new(table, "client_ca", ca)),
         };
-        Ok(Self { live: Live::new(files, build)? })
+        let table = table.to_owned();
+        Ok(Self { live: Live::new(files, move |contents| build(contents, &table))? })
     }
 
     /// Agrees with a caller on TLS and on which HTTP to speak, within five seconds.
-    pub(in crate::gateway) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
+    pub(crate) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: S,
     ) -> io::Result<(TlsStream<S>, Version)> {
@@ -53,7 +54,7 @@ impl Server {
     }
 }
 
-fn build(contents: &Contents) -> Result<ServerConfig, TlsError> {
+fn build(contents: &Contents, table: &str) -> Result<ServerConfig, TlsError> {
     let provider = provider();
     let verifier = match contents.roots()? {
         None => WebPkiClientVerifier::no_client_auth(),
@@ -61,7 +62,7 @@ fn build(contents: &Contents) -> Result<ServerConfig, TlsError> {
             .build()
             .map_err(|error| rustls::Error::General(error.to_string()))?,
     };
-    let (chain, key) = contents.identity()?.ok_or_else(|| TlsError::Half(TABLE.to_owned()))?;
+    let (chain, key) = contents.identity()?.ok_or_else(|| TlsError::Half(table.to_owned()))?;
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(verifier)

@@ -18,7 +18,7 @@ const MOST_SESSIONS: usize = 64;
 
 /// Which HTTP an upstream is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::gateway) enum Offer {
+pub(crate) enum Offer {
     /// HTTP/2, or HTTP/1.1 where the upstream prefers it.
     Auto,
     /// HTTP/1.1 only.
@@ -29,30 +29,30 @@ pub(in crate::gateway) enum Offer {
 
 /// An upstream's TLS as written in a file.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::gateway) struct Trust<'a> {
+pub(crate) struct Trust<'a> {
     /// Where that is written, such as `upstream.payments.tls`.
-    pub(in crate::gateway) table: &'a str,
+    pub(crate) table: &'a str,
     /// Whose certificates to trust in place of the system's.
-    pub(in crate::gateway) ca: Option<&'a Path>,
+    pub(crate) ca: Option<&'a Path>,
     /// What we show.
-    pub(in crate::gateway) cert: Option<&'a Path>,
+    pub(crate) cert: Option<&'a Path>,
     /// The key of `cert`.
-    pub(in crate::gateway) key: Option<&'a Path>,
+    pub(crate) key: Option<&'a Path>,
     /// The name to ask for in place of the endpoint's.
-    pub(in crate::gateway) server_name: Option<&'a str>,
+    pub(crate) server_name: Option<&'a str>,
 }
 
 /// See the [module](super). One for all endpoints of an upstream; `live` reads the files anew.
 #[derive(Debug)]
-pub(in crate::gateway) struct Client {
-    pub(in crate::gateway) live: Live<ClientConfig>,
+pub(crate) struct Client {
+    pub(crate) live: Live<ClientConfig>,
     server_name: Option<ServerName<'static>>,
     offer: Offer,
 }
 
 impl Client {
     /// From the settings of an upstream.
-    pub(in crate::gateway) fn new(trust: Trust<'_>, offer: Offer) -> Result<Self, TlsError> {
+    pub(crate) fn new(trust: Trust<'_>, offer: Offer) -> Result<Self, TlsError> {
         let file = |setting, path: Option<&Path>| path.map(|p| Pem::new(trust.table, setting, p));
         let files = Files {
             cert: file("cert", trust.cert),
@@ -65,7 +65,7 @@ impl Client {
     }
 
     /// The name that the certificate of this endpoint has to be for.
-    pub(in crate::gateway) fn name(&self, host: &str) -> Result<ServerName<'static>, TlsError> {
+    pub(crate) fn name(&self, host: &str) -> Result<ServerName<'static>, TlsError> {
         match &self.server_name {
             Some(name) => Ok(name.clone()),
             None => named(host),
@@ -74,7 +74,7 @@ impl Client {
 
     /// Agrees with an endpoint on TLS and on which HTTP to speak. An upstream that is told to speak HTTP/2 does so
     /// without ALPN, too. The time limit is the caller's: that of the whole connect.
-    pub(in crate::gateway) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
+    pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         name: &ServerName<'static>,
         stream: S,

@@ -8,23 +8,16 @@ use parking_lot::Mutex;
 
 use super::TlsError;
 use super::files::{Contents, Files, Mark};
+use crate::host::twice::Twice;
 
 type Build<T> = Box<dyn Fn(&Contents) -> Result<T, TlsError> + Send + Sync>;
 
 /// See the [module](self). Both ways to take new files read them at once, so call them where waiting is allowed.
-pub(in crate::gateway) struct Live<T> {
+pub(crate) struct Live<T> {
     files: Files,
     build: Build<T>,
     current: ArcSwap<T>,
-    seen: Mutex<Seen>,
-}
-
-/// What was in the files when they were looked at.
-struct Seen {
-    /// What is in force, or was refused and told.
-    taken: Mark,
-    /// What was seen once, and may still be in the middle of being written.
-    fresh: Option<Mark>,
+    seen: Mutex<Twice<Mark>>,
 }
 
 impl<T> Live<T> {
@@ -34,7 +27,7 @@ impl<T> Live<T> {
     ) -> Result<Self, TlsError> {
         let contents = files.read();
         let current = ArcSwap::from_pointee(build(&contents)?);
-        let seen = Mutex::new(Seen { taken: contents.mark(), fresh: None });
+        let seen = Mutex::new(Twice::new(Some(contents.mark())));
         Ok(Self { files, build: Box::new(build), current, seen })
     }
 
@@ -44,30 +37,29 @@ impl<T> Live<T> {
     }
 
     /// Reads the files as they are now. What is returned puts them in force; until it is called, what is in force stays.
-    pub(in crate::gateway) fn prepare(&self) -> Result<impl FnOnce() + '_, TlsError> {
+    pub(crate) fn prepare(&self) -> Result<impl FnOnce() + '_, TlsError> {
         let contents = self.files.read();
-        *self.seen.lock() = Seen { taken: contents.mark(), fresh: None };
+        self.seen.lock().took(Some(contents.mark()));
         let next = Arc::new((self.build)(&contents)?);
         Ok(move || self.current.store(next))
     }
 
     /// For a look every few seconds: takes other contents once they were seen twice, and says whether it did. Contents
     /// that cannot be used are told once, and what is in force stays.
-    pub(in crate::gateway) fn look(&self) -> Result<bool, TlsError> {
+    pub(crate) fn look(&self) -> Result<bool, TlsError> {
         let contents = self.files.read();
-        let mark = contents.mark();
+        let mark = Some(contents.mark());
         let mut seen = self.seen.lock();
-        if mark == seen.taken || seen.fresh != Some(mark) {
-            seen.fresh = (mark != seen.taken).then_some(mark);
+        if !seen.look(mark) {
             return Ok(false);
         }
-        *seen = Seen { taken: mark, fresh: None };
+        seen.took(mark);
         self.current.store(Arc::new((self.build)(&contents)?));
         Ok(true)
     }
 
     /// A line for people if the key can be read by others.
-    pub(in crate::gateway) fn warning(&self) -> Option<String> {
+    pub(crate) fn warning(&self) -> Option<String> {
         self.files.warning()
     }
 }

@@ -15,6 +15,6 @@ mod otlp;
 mod post;
 
 #[cfg(not(feature = "otlp"))]
-pub(super) use none::{Traced, Traces};
+pub(crate) use none::{Traced, Traces};
 #[cfg(feature = "otlp")]
-pub(super) use otlp::{Traced, Traces};
+pub(crate) use otlp::{Traced, Traces};

@@ -14,15 +14,15 @@ use quell::observe::labels::STATES;
 use quell::observe::{Event, Next, Observe, Tried};
 
 /// Names that have series of their own; all others together are `other`.
-pub(super) const MOST_NAMES: usize = 200;
+pub(crate) const MOST_NAMES: usize = 200;
 
 /// Upper bounds of waits, in seconds.
-pub(super) const BOUNDS: [f64; 12] =
+pub(crate) const BOUNDS: [f64; 12] =
     [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
 
 /// How often waits of each length were seen.
 #[derive(Debug, Default)]
-pub(super) struct Waits {
+pub(crate) struct Waits {
     counts: [AtomicU64; BOUNDS.len() + 1],
     micros: AtomicU64,
 }
@@ -36,21 +36,21 @@ impl Waits {
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    pub(super) fn counts(&self) -> [u64; BOUNDS.len() + 1] {
+    pub(crate) fn counts(&self) -> [u64; BOUNDS.len() + 1] {
         self.counts.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
-    pub(super) fn sum(&self) -> f64 {
+    pub(crate) fn sum(&self) -> f64 {
         self.micros.load(Ordering::Relaxed) as f64 / 1e6
     }
 }
 
 /// What was seen of one upstream.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// Waits before retries: by our backoff, and by a hint.
-    pub(super) delays: [Waits; 2],
-    pub(super) queue_wait: Waits,
+    pub(crate) delays: [Waits; 2],
+    pub(crate) queue_wait: Waits,
     transitions: [AtomicU64; STATES.len()],
     ejections: AtomicU64,
 }
@@ -85,11 +85,11 @@ impl Seen {
     }
 
     /// How often the breaker went to the state at this place of [`STATES`].
-    pub(super) fn transitions(&self, place: usize) -> u64 {
+    pub(crate) fn transitions(&self, place: usize) -> u64 {
         self.transitions[place].load(Ordering::Relaxed)
     }
 
-    pub(super) fn ejections(&self) -> u64 {
+    pub(crate) fn ejections(&self) -> u64 {
         self.ejections.load(Ordering::Relaxed)
     }
 }
@@ -109,12 +109,12 @@ impl Tally {
     }
 
     /// Reloads that failed, and that did not.
-    pub(super) fn reloads(&self) -> [u64; 2] {
+    pub(crate) fn reloads(&self) -> [u64; 2] {
         self.reloads.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
     /// What was seen of an upstream; of all that came too late for their own, together.
-    pub(super) fn of(&self, upstream: &str) -> Arc<Seen> {
+    pub(crate) fn of(&self, upstream: &str) -> Arc<Seen> {
         let known = self.own.load();
         match known.get(upstream) {
             Some(seen) => Arc::clone(seen),

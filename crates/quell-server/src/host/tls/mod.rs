@@ -22,15 +22,24 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 use thiserror::Error;
 
-pub(super) use client::{Client, Offer, Trust};
+pub(crate) use client::{Client, Offer, Trust};
 use live::Live;
-pub(super) use server::Server;
+pub(crate) use server::Server;
 
-use super::listen::Version;
+use super::log::{Log, line};
 use files::Pem;
 
 const H2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
+
+/// Which HTTP is spoken on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// HTTP/1.0 and HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+}
 
 /// Why there is no TLS.
 #[derive(Debug, Error)]
@@ -59,6 +68,15 @@ pub enum TlsError {
     /// The library refused.
     #[error(transparent)]
     Config(#[from] rustls::Error),
+}
+
+/// Tells what a look at the certificates of a table came to.
+pub(crate) fn tell(log: &Log, table: &str, looked: Result<bool, TlsError>) {
+    match looked {
+        Ok(false) => {}
+        Ok(true) => log.say(format_args!("{table}: new certificates")),
+        Err(error) => line(format_args!("{table}: the old certificates stay: {error}")),
+    }
 }
 
 fn provider() -> Arc<CryptoProvider> {

@@ -1,28 +1,21 @@
 //! Log: what changed and what was refused, a line at a time on standard error, at most one per cause and second.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io::Write as _;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::config::Listen;
 use parking_lot::Mutex;
-use quell::core::in_flight::Limit;
 use quell::core::{Event as Change, Reason};
 use quell::observe::{Event, Observe};
 
 use super::counters::REASONS;
-use super::per_core::Gateway;
-use super::route::Route;
-use crate::admin::tally::Tally;
+use super::tally::Tally;
 
 /// Writes one line. A standard error that nobody reads is no reason to fail.
 pub(crate) fn line(text: fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr().lock(), "quell: {text}");
 }
 
-/// Routes and upstreams that are shown at the start; a page shows all.
-const MOST_SHOWN: usize = 10;
 /// Kinds of changes that are told apart when lines are held back.
 const KINDS: usize = 14;
 
@@ -67,13 +60,14 @@ impl Log {
         }
     }
 
-    /// A second has passed: says how many were refused in it, and which changes were held back.
-    pub(crate) fn second(&self, gateway: &Gateway) {
+    /// A second has passed: says how many were refused in it, and which changes were held back. `refused` knows how many were refused
+    /// for a reason since the start.
+    pub(crate) fn second(&self, refused: impl Fn(Reason) -> u64) {
         if !self.on {
             return;
         }
         for (index, reason) in Reason::ALL.iter().enumerate() {
-            let total = gateway.sum(|counters| &counters.refusals[index]);
+            let total = refused(*reason);
             let new = total.saturating_sub(self.refused[index].swap(total, Ordering::Relaxed));
             if new > 0 {
                 line(format_args!("refused {new} in the last second: {reason}"));
@@ -152,49 +146,4 @@ impl Observe for Log {
             _ => line(format_args!("{upstream}: {}", NAMES[kind])),
         }
     }
-}
-
-/// What is in force, in a few lines.
-pub(super) fn describe(listen: &Listen, admin: SocketAddr, gateway: &Gateway) -> String {
-    let plan = gateway.plan.load();
-    let (cores, scheme) =
-        (gateway.cores.len(), if gateway.tls.is_some() { "https" } else { "http" });
-    let at = match listen {
-        Listen::Tcp(addr) => format!("{scheme}://{addr}"),
-        Listen::Unix(_) => listen.to_string(),
-    };
-    let mut text = format!("quell: gateway on {at} with {cores} cores; admin on http://{admin}");
-    for route in plan.routes.iter().take(MOST_SHOWN) {
-        let Route { name, policy, backend, .. } = &**route;
-        let (attempts, timeout, per_try) = (policy.attempts(), policy.timeout(), policy.per_try());
-        let upstream = backend.upstream.name();
-        let _ = write!(
-            text,
-            "\nquell: route {name} to {upstream}: attempts {attempts}, timeout {timeout:?}, per try {per_try:?}"
-        );
-    }
-    if plan.routes.len() > MOST_SHOWN {
-        let more = plan.routes.len() - MOST_SHOWN;
-        let _ = write!(text, "\nquell: and {more} routes more; `quell ctl routes` shows them all");
-    }
-    for (name, written) in plan.file.upstreams.iter().take(MOST_SHOWN) {
-        let targets: Vec<_> = written.endpoints.iter().map(ToString::to_string).collect();
-        let (budget, breaker) = (written.spec.budget, written.spec.breaker);
-        let limit = match written.spec.in_flight {
-            Limit::Off => "without limit".to_owned(),
-            Limit::Fixed(most) => format!("up to {most}"),
-            Limit::Adaptive { ceiling } => format!("adaptive, up to {ceiling}"),
-        };
-        let _ = write!(
-            text,
-            "\nquell: upstream {name} at {at}: budget {budget}; breaker {rate} % of {calls} calls in {window:?}; \
-             in flight {limit}, queue {queue}",
-            at = targets.join(", "),
-            rate = breaker.failure_rate * 100.0,
-            calls = breaker.min_calls,
-            window = breaker.window,
-            queue = written.spec.queue,
-        );
-    }
-    text
 }

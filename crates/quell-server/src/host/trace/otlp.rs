@@ -16,11 +16,10 @@ use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, SdkTracer, SdkTracerProvider, Span,
 };
 use quell::core::{Outcome, Reason};
+use quell::observe::labels::{Came, Verdict};
 use quell::observe::{Next, Tried};
 
 use super::post::{PATIENCE, Post};
-use crate::gateway::counters::{Came, Verdict};
-use crate::gateway::route::Route;
 
 /// Spans that wait to be sent, at most.
 const MOST_WAITING: usize = 4_096;
@@ -29,14 +28,14 @@ const ONLY_PLAIN: &str = "spans are sent in plain HTTP alone: write http://HOST:
 
 /// Where spans go. The last ones are sent when this is dropped.
 #[derive(Debug)]
-pub(in crate::gateway) struct Traces {
+pub(crate) struct Traces {
     provider: SdkTracerProvider,
     tracer: SdkTracer,
 }
 
 /// The spans of one call, ended when this is dropped.
 #[derive(Debug)]
-pub(in crate::gateway) struct Traced {
+pub(crate) struct Traced {
     tracer: SdkTracer,
     method: String,
     call: Context,
@@ -46,7 +45,7 @@ pub(in crate::gateway) struct Traced {
 
 impl Traces {
     /// Sends to this collector.
-    pub(in crate::gateway) fn open(to: &str) -> io::Result<Self> {
+    pub(crate) fn open(to: &str) -> io::Result<Self> {
         let is_plain = to.parse::<Uri>().is_ok_and(|uri| uri.scheme_str() == Some("http"));
         if !is_plain {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, ONLY_PLAIN));
@@ -89,7 +88,7 @@ fn endpoint(to: &str) -> String {
 
 impl Traced {
     /// Goes on with the caller's trace, or begins one.
-    pub(in crate::gateway) fn begin<B>(traces: &Traces, request: &Request<B>) -> Self {
+    pub(crate) fn begin<B>(traces: &Traces, request: &Request<B>) -> Self {
         let caller = TraceContextPropagator::new()
             .extract_with_context(&Context::new(), &HeaderExtractor(request.headers()));
         let method = request.method().as_str().to_owned();
@@ -102,17 +101,16 @@ impl Traced {
         Self { tracer, method, call: caller.with_span(span), open: Vec::new() }
     }
 
-    /// It goes this way.
-    pub(in crate::gateway) fn routed(&mut self, route: &Route) {
+    /// It takes this route to this upstream.
+    pub(crate) fn routed(&mut self, route: &str, upstream: &str) {
         let span = self.call.span();
-        span.update_name(format!("{} {}", self.method, route.name));
-        span.set_attribute(KeyValue::new("quell.route", route.name.to_string()));
-        let upstream = route.backend.upstream.name().to_owned();
-        span.set_attribute(KeyValue::new("quell.upstream", upstream));
+        span.update_name(format!("{} {route}", self.method));
+        span.set_attribute(KeyValue::new("quell.route", route.to_owned()));
+        span.set_attribute(KeyValue::new("quell.upstream", upstream.to_owned()));
     }
 
     /// An attempt goes out with these header fields; one that came back unsent may do so twice.
-    pub(in crate::gateway) fn send(&mut self, attempt: u32, headers: &mut HeaderMap) {
+    pub(crate) fn send(&mut self, attempt: u32, headers: &mut HeaderMap) {
         if !self.open.iter().any(|(number, _)| *number == attempt) {
             let mut attributes = vec![KeyValue::new("http.request.method", self.method.clone())];
             if attempt > 1 {
@@ -129,7 +127,7 @@ impl Traced {
     }
 
     /// An attempt has ended.
-    pub(in crate::gateway) fn tried(
+    pub(crate) fn tried(
         &mut self,
         endpoint: Option<String>,
         tried: &Tried,
@@ -161,7 +159,7 @@ impl Traced {
     }
 
     /// What the call came to.
-    pub(in crate::gateway) fn ended(&mut self, verdict: Verdict, reason: Option<Reason>) {
+    pub(crate) fn ended(&mut self, verdict: Verdict, reason: Option<Reason>) {
         let span = self.call.span();
         span.set_attribute(KeyValue::new("quell.outcome", verdict.as_str()));
         if let Some(reason) = reason {
@@ -170,7 +168,7 @@ impl Traced {
     }
 
     /// The caller gets this.
-    pub(in crate::gateway) fn answered(&mut self, status: StatusCode) {
+    pub(crate) fn answered(&mut self, status: StatusCode) {
         let span = self.call.span();
         span.set_attribute(status_code(status));
         if status.is_server_error() {
