@@ -3,14 +3,13 @@
 use http::StatusCode;
 
 use super::check::is_host;
-use super::{
-    LONGEST_HEAD, LONGEST_TARGET, MOST_FIELDS, Malformed, TARGET, TARGET_TOO_LONG, TEXT, TOKEN,
-    TOO_MANY_FIELDS, bad, is, refuse,
-};
+use super::class::{TARGET, TEXT, TOKEN, is};
+use super::malformed::{Malformed, TARGET_TOO_LONG, TOO_MANY_FIELDS, bad, refuse};
+use crate::limits::{LONGEST_HEAD, LONGEST_HEAD_TOLD, LONGEST_METHOD, LONGEST_TARGET, MOST_FIELDS};
 
 /// What follows a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(super) enum Follows {
     /// The next head.
     Nothing,
     /// So many bytes.
@@ -56,7 +55,7 @@ pub(super) const NEARLY: Malformed =
     bad("framing", "a field's name could be read as Content-Length or Transfer-Encoding");
 
 const TOO_LONG: Malformed =
-    refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head", "the head is longer than 32 KiB");
+    refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head", LONGEST_HEAD_TOLD);
 const VERSION: Malformed = refuse(
     StatusCode::HTTP_VERSION_NOT_SUPPORTED,
     "version",
@@ -77,7 +76,7 @@ impl Head {
         &mut self,
         bytes: &[u8],
         is_first: bool,
-    ) -> Result<Option<(usize, Framing)>, Malformed> {
+    ) -> Result<Option<(usize, Follows)>, Malformed> {
         while self.at < bytes.len() {
             if let Part::Name = self.part {
                 let length = bytes[self.at..].iter().take_while(|byte| is(**byte, TOKEN)).count();
@@ -105,13 +104,14 @@ impl Head {
                 Part::RequestLine => {
                     if end > self.line {
                         if self.request_line(&bytes[self.line..end], is_first)? {
-                            return Ok(Some((bytes.len(), Framing::Another)));
+                            return Ok(Some((bytes.len(), Follows::Another)));
                         }
                         self.part = Part::Name;
                     } else if std::mem::replace(&mut self.blank, true) {
                         return Err(bad("line", "empty lines before the request line"));
                     }
                 }
+                Part::Name if self.at > LONGEST_HEAD => return Err(TOO_LONG),
                 Part::Name => return self.framing().map(|framing| Some((self.at, framing))),
                 Part::Value(colon) => {
                     self.part = Part::Name;
@@ -125,7 +125,9 @@ impl Head {
         }
         match self.part {
             // Nobody's method is this long.
-            Part::RequestLine if self.at - self.line > LONGEST_TARGET + 64 => Err(TARGET_TOO_LONG),
+            Part::RequestLine if self.at - self.line > LONGEST_TARGET + LONGEST_METHOD => {
+                Err(TARGET_TOO_LONG)
+            }
             _ if self.at > LONGEST_HEAD => Err(TOO_LONG),
             _ => Ok(None),
         }
@@ -195,13 +197,13 @@ impl Head {
         }
     }
 
-    fn framing(&self) -> Result<Framing, Malformed> {
+    fn framing(&self) -> Result<Follows, Malformed> {
         match (self.chunked, self.length) {
             (true, Some(_)) => Err(TWO_WAYS),
             (true, None) if self.old => Err(bad("framing", "HTTP/1.0 has no Transfer-Encoding")),
-            (true, None) => Ok(Framing::Chunks),
-            (false, None | Some(0)) => Ok(Framing::Nothing),
-            (false, Some(length)) => Ok(Framing::Length(length)),
+            (true, None) => Ok(Follows::Chunks),
+            (false, None | Some(0)) => Ok(Follows::Nothing),
+            (false, Some(length)) => Ok(Follows::Length(length)),
         }
     }
 }

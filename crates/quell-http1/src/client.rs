@@ -1,6 +1,9 @@
-//! Conn: one connection to an upstream, with one request at a time.
+//! Client: one connection to an upstream, with one request at a time.
 //!
-//! It is driven by whoever waits for the reply: first for its head, then for its body, and while either is waited for
+//! **Why.** A request that nobody waits for any longer must not go on costing its upstream. So there is no task behind a
+//! connection, and nothing that would have to be told.
+//!
+//! **How.** It is driven by the caller's request, which waits for the reply: first for its head, then for its body, and while either is waited for
 //! the rest of the request goes out. Dropping it closes it.
 
 use std::pin::Pin;
@@ -9,32 +12,32 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Bytes, BytesMut};
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode, request, response};
-use http_body::{Body as _, Frame};
+use http_body::{Body, Frame};
+use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::Broken;
-use super::coded::Coded;
-use super::head::{self, Told};
-use super::inbox::{self, Long};
-use super::outbox::Outbox;
-use crate::gateway::forward::RequestBody;
-use crate::gateway::io::Io;
-use crate::gateway::tunnel::Raw;
-
-/// Replies that may come before the real one.
-const MOST_INTERIM: u32 = 100;
+use crate::decoder::Framing;
+use crate::encoder;
+use crate::error::Broken;
+use crate::inbox::{self, Long};
+use crate::limits::MOST_INTERIM_REPLIES;
+use crate::outbox::Outbox;
+use crate::parser::{self, ReplyHead};
+use crate::rules::FieldRules;
+use crate::transport::Raw;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(in crate::gateway) struct Conn {
-    io: Io,
+pub struct Connection<I, B> {
+    io: I,
+    rules: &'static FieldRules,
     inbox: BytesMut,
     long: Long,
     out: Outbox,
     /// What is still to be sent of the request's body, and how.
-    upload: Option<(RequestBody, Coded)>,
+    upload: Option<(B, Framing)>,
     method: Method,
     /// What is still to come of the reply.
-    coded: Coded,
+    framing: Framing,
     /// Whether a byte of the request went out.
     sent: bool,
     /// Whether nothing more can be written.
@@ -45,7 +48,7 @@ pub(in crate::gateway) struct Conn {
 
 /// Why there is no reply.
 #[derive(Debug)]
-pub(in crate::gateway) enum Lost {
+pub enum Lost {
     /// Not a byte of the request went out.
     Unsent(Broken),
     /// Nobody knows what became of it.
@@ -56,24 +59,27 @@ pub(in crate::gateway) enum Lost {
 
 /// What a request says that is its connection's business.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::gateway) struct Terms<'a> {
+pub struct Terms<'a> {
     /// The host to name in place of the one that the caller named.
-    pub(in crate::gateway) host: Option<&'a HeaderValue>,
-    /// Fields that are added, and whether some may stand in place of those of the same names.
-    pub(in crate::gateway) added: &'a [(HeaderName, HeaderValue)],
-    pub(in crate::gateway) may_replace: bool,
+    pub host: Option<&'a HeaderValue>,
+    /// Fields that are added.
+    pub added: &'a [(HeaderName, HeaderValue)],
+    /// Whether some of those may stand in place of fields of the same names.
+    pub may_replace: bool,
 }
 
-impl Conn {
-    pub(in crate::gateway) fn new(io: Io) -> Self {
+impl<I: AsyncRead + AsyncWrite + Unpin, B: Body<Data = Bytes> + Unpin> Connection<I, B> {
+    /// A connection that was just made. `rules` are the host's.
+    pub fn new(io: I, rules: &'static FieldRules) -> Self {
         Self {
             io,
+            rules,
             inbox: BytesMut::new(),
             long: Long::default(),
             out: Outbox::default(),
             upload: None,
             method: Method::GET,
-            coded: Coded::Over,
+            framing: Framing::Over,
             sent: false,
             deaf: false,
             keep: true,
@@ -83,32 +89,27 @@ impl Conn {
 
     /// Whether a connection that rests was closed, or says what nobody asked for. Takes no system call unless something
     /// has come.
-    pub(in crate::gateway) fn is_stale(&mut self) -> bool {
+    pub fn is_stale(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         inbox::poll_read(&mut self.io, &mut cx, 1, |_| ()).is_ready()
     }
 
     /// Begins a request. Nothing is sent before its reply is waited for.
-    pub(in crate::gateway) fn begin(
-        &mut self,
-        parts: &request::Parts,
-        terms: Terms<'_>,
-        body: RequestBody,
-    ) {
-        let coded = match body.size_hint().exact() {
-            _ if body.is_end_stream() => Coded::Over,
-            Some(length) => Coded::of_length(length),
-            None => Coded::CHUNKED,
+    pub fn begin(&mut self, parts: &request::Parts, terms: Terms<'_>, body: B) {
+        let framing = match body.size_hint().exact() {
+            _ if body.is_end_stream() => Framing::Over,
+            Some(length) => Framing::of_length(length),
+            None => Framing::CHUNKED,
         };
         debug_assert!(self.out.is_empty(), "nothing is left of the request before");
-        head::write_request(self.out.short(), parts, terms, coded);
+        encoder::write_request(self.out.short(), parts, terms, framing);
         self.method.clone_from(&parts.method);
-        self.upload = (coded != Coded::Over).then_some((body, coded));
+        self.upload = (framing != Framing::Over).then_some((body, framing));
         (self.sent, self.deaf, self.interim) = (false, false, 0);
     }
 
     /// The head of the reply. Whatever comes before it, but a mere "go on", is shown.
-    pub(in crate::gateway) fn poll_reply(
+    pub fn poll_reply(
         &mut self,
         cx: &mut Context<'_>,
         mut interim: impl FnMut(StatusCode, &HeaderMap),
@@ -117,12 +118,12 @@ impl Conn {
             return Poll::Ready(Err(lost));
         }
         loop {
-            while let Some(Told { parts, coded, keep }) = self.head()? {
+            while let Some(ReplyHead { parts, framing, keep }) = self.head()? {
                 if parts.status.is_informational()
                     && parts.status != StatusCode::SWITCHING_PROTOCOLS
                 {
                     self.interim += 1;
-                    if self.interim > MOST_INTERIM {
+                    if self.interim > MOST_INTERIM_REPLIES {
                         return self.lost(Broken::Garbled("no end of interim replies"));
                     }
                     if parts.status != StatusCode::CONTINUE {
@@ -130,7 +131,7 @@ impl Conn {
                     }
                     continue;
                 }
-                (self.coded, self.keep) = (coded, keep);
+                (self.framing, self.keep) = (framing, keep);
                 return Poll::Ready(Ok(parts));
             }
             let Self { io, inbox, .. } = self;
@@ -146,11 +147,11 @@ impl Conn {
         }
     }
 
-    fn head(&mut self) -> Result<Option<Told>, Lost> {
+    fn head(&mut self) -> Result<Option<ReplyHead>, Lost> {
         if self.inbox.is_empty() {
             return Ok(None);
         }
-        head::reply(&mut self.inbox, &self.method).map_err(Lost::Sent)
+        parser::reply(&mut self.inbox, &self.method, self.rules).map_err(Lost::Sent)
     }
 
     fn lost<T>(&self, broken: Broken) -> Poll<Result<T, Lost>> {
@@ -181,22 +182,22 @@ impl Conn {
     /// Takes what has come of the request's body.
     fn fill(&mut self, cx: &mut Context<'_>) -> Result<(), Lost> {
         while self.out.has_room() {
-            let Some((body, coded)) = &mut self.upload else { return Ok(()) };
-            let is_chunked = matches!(coded, Coded::Chunks(_));
+            let Some((body, framing)) = &mut self.upload else { return Ok(()) };
+            let is_chunked = matches!(framing, Framing::Chunks(_));
             match Pin::new(body).poll_frame(cx) {
                 Poll::Pending => return Ok(()),
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => {
-                        if !is_chunked && data.len() as u64 > coded.ahead() {
+                        if !is_chunked && data.len() as u64 > framing.ahead() {
                             return Err(Lost::Body);
                         }
-                        coded.passed(if is_chunked { 0 } else { data.len() as u64 });
+                        framing.passed(if is_chunked { 0 } else { data.len() as u64 });
                         self.out.push(data, is_chunked);
                     }
                     Err(frame) => {
                         let trailers = frame.into_trailers().unwrap_or_default();
                         if is_chunked {
-                            head::write_end(self.out.short(), Some(&trailers));
+                            encoder::write_end(self.out.short(), Some(&trailers), self.rules);
                         }
                         self.upload = None;
                         return Ok(());
@@ -205,8 +206,8 @@ impl Conn {
                 Poll::Ready(Some(Err(_))) => return Err(Lost::Body),
                 Poll::Ready(None) => {
                     if is_chunked {
-                        head::write_end(self.out.short(), None);
-                    } else if *coded != Coded::Over {
+                        encoder::write_end(self.out.short(), None, self.rules);
+                    } else if *framing != Framing::Over {
                         return Err(Lost::Body);
                     }
                     self.upload = None;
@@ -218,7 +219,7 @@ impl Conn {
     }
 
     /// The next of the reply's body.
-    pub(in crate::gateway) fn poll_frame(
+    pub fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
@@ -226,18 +227,18 @@ impl Conn {
             (self.upload, self.keep, self.deaf) = (None, false, true); // its reply may be whole all the same
         }
         loop {
-            if let Some(frame) = self.coded.frame(&mut self.inbox) {
+            if let Some(frame) = self.framing.frame(&mut self.inbox, self.rules) {
                 return Poll::Ready(frame);
             }
-            let Self { io, inbox, long, coded, .. } = self;
-            let ahead = coded.ahead();
+            let Self { io, inbox, long, framing, .. } = self;
+            let ahead = framing.ahead();
             let came = if Long::is_worth(ahead) {
                 let data = match ready!(long.poll_read(io, cx, ahead)) {
                     Ok(data) => data,
                     Err(error) => return Poll::Ready(Some(Err(error.into()))),
                 };
                 if !data.is_empty() {
-                    coded.passed(data.len() as u64);
+                    framing.passed(data.len() as u64);
                     return Poll::Ready(Some(Ok(Frame::data(data))));
                 }
                 0
@@ -252,7 +253,7 @@ impl Conn {
                 }
             };
             match came {
-                0 if *coded == Coded::UntilEnd => *coded = Coded::Over,
+                0 if *framing == Framing::UntilEnd => *framing = Framing::Over,
                 0 => return Poll::Ready(Some(Err(Broken::Ended))),
                 _ => {}
             }
@@ -264,27 +265,27 @@ impl Conn {
     }
 
     /// Whether all of the reply was handed out.
-    pub(in crate::gateway) fn is_over(&self) -> bool {
-        self.coded == Coded::Over
+    pub fn is_over(&self) -> bool {
+        self.framing == Framing::Over
     }
 
     /// How much of the reply's body is still to come, if that is known.
-    pub(in crate::gateway) fn length(&self) -> Option<u64> {
-        match self.coded {
-            Coded::Over => Some(0),
-            Coded::Length(left) => Some(left),
+    pub fn length(&self) -> Option<u64> {
+        match self.framing {
+            Framing::Over => Some(0),
+            Framing::Length(left) => Some(left),
             _ => None,
         }
     }
 
     /// Whether it can take another request: the one before is wholly over, on both sides.
-    pub(in crate::gateway) fn is_reusable(&mut self) -> bool {
+    pub fn is_reusable(&mut self) -> bool {
         self.long = Long::default();
         self.keep && self.is_over() && self.inbox.is_empty() && !self.is_sending() && !self.deaf
     }
 
     /// The connection without HTTP.
-    pub(in crate::gateway) fn into_raw(self) -> Raw {
+    pub fn into_raw(self) -> Raw<I> {
         Raw { io: self.io, ahead: self.inbox.freeze() }
     }
 }

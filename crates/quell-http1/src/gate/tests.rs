@@ -82,7 +82,7 @@ fn once_open_it_lets_everything_through() {
 fn as_others_read(mut bytes: &[u8]) -> Result<Vec<usize>, String> {
     let mut lengths = Vec::new();
     while !bytes.is_empty() {
-        let mut fields = [httparse::EMPTY_HEADER; super::super::MOST_FIELDS];
+        let mut fields = [httparse::EMPTY_HEADER; crate::limits::MOST_FIELDS];
         let mut request = httparse::Request::new(&mut fields);
         let parsed = request.parse(bytes).map_err(|error| error.to_string())?;
         let httparse::Status::Complete(head) = parsed else {
@@ -117,7 +117,7 @@ fn chunks(bytes: &[u8]) -> Result<usize, String> {
         match httparse::parse_chunk_size(rest).map_err(|error| format!("{error:?}"))? {
             httparse::Status::Partial => return Ok(bytes.len()),
             httparse::Status::Complete((line, 0)) => {
-                let mut fields = [httparse::EMPTY_HEADER; super::super::MOST_FIELDS];
+                let mut fields = [httparse::EMPTY_HEADER; crate::limits::MOST_FIELDS];
                 let trailers = httparse::parse_headers(&rest[line..], &mut fields);
                 return match trailers.map_err(|error| error.to_string())? {
                     httparse::Status::Partial => Ok(bytes.len()),

@@ -1,11 +1,11 @@
 use super::*;
 
-fn read(head: impl AsRef<[u8]>) -> Result<Option<(usize, Framing)>, Malformed> {
+fn read(head: impl AsRef<[u8]>) -> Result<Option<(usize, Follows)>, Malformed> {
     Head::default().read(head.as_ref(), false)
 }
 
 /// What follows a head with these fields.
-fn framed(fields: &str) -> Result<Framing, &'static str> {
+fn framed(fields: &str) -> Result<Follows, &'static str> {
     let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
     match read(&head) {
         Ok(Some((length, framing))) => {
@@ -26,8 +26,8 @@ fn refused(head: &str) -> (u16, &'static str) {
 fn a_head_ends_at_its_empty_line_and_may_have_one_before_it() {
     let head = b"GET /a?b=c HTTP/1.1\r\nHost: a\r\nX: \t y\tz \x80\xff\r\n\r\n";
     let more = [b"\r\n".as_slice(), head, b"GET"].concat();
-    assert_eq!(read(head), Ok(Some((head.len(), Framing::Nothing))));
-    assert_eq!(read(&more), Ok(Some((head.len() + 2, Framing::Nothing))));
+    assert_eq!(read(head), Ok(Some((head.len(), Follows::Nothing))));
+    assert_eq!(read(&more), Ok(Some((head.len() + 2, Follows::Nothing))));
     for end in 0..head.len() {
         assert_eq!(read(&head[..end]), Ok(None), "{end}");
     }
@@ -134,7 +134,7 @@ fn targets_are_paths_or_urls_without_bytes_that_need_escapes() {
 
 #[test]
 fn names_are_tokens_right_before_their_colon_and_no_line_goes_on() {
-    assert_eq!(framed("A.!#$%&'*+^_`|~0-9:\r\n"), Ok(Framing::Nothing));
+    assert_eq!(framed("A.!#$%&'*+^_`|~0-9:\r\n"), Ok(Follows::Nothing));
     for line in [
         "X : y",
         "X\t: y",
@@ -158,11 +158,11 @@ fn names_are_tokens_right_before_their_colon_and_no_line_goes_on() {
 
 #[test]
 fn a_length_is_said_once_in_digits() {
-    assert_eq!(framed("content-LENGTH:  3\t\r\n"), Ok(Framing::Length(3)));
-    assert_eq!(framed("Content-Length: 0\r\n"), Ok(Framing::Nothing));
+    assert_eq!(framed("content-LENGTH:  3\t\r\n"), Ok(Follows::Length(3)));
+    assert_eq!(framed("Content-Length: 0\r\n"), Ok(Follows::Nothing));
     assert_eq!(
         framed("Content-Length: 999999999999999999\r\n"),
-        Ok(Framing::Length(999_999_999_999_999_999))
+        Ok(Follows::Length(999_999_999_999_999_999))
     );
     for length in [
         "",
@@ -189,7 +189,7 @@ fn a_length_is_said_once_in_digits() {
 /// H12.
 #[test]
 fn there_is_one_coding_and_it_stands_alone() {
-    assert_eq!(framed("transfer-encoding:\t Chunked \r\n"), Ok(Framing::Chunks));
+    assert_eq!(framed("transfer-encoding:\t Chunked \r\n"), Ok(Follows::Chunks));
     for coding in [
         "",
         "identity",
@@ -236,7 +236,7 @@ fn names_that_are_nearly_framing_are_refused() {
     for name in
         ["Content-Length-Hash", "Content-Path-With", "Transfer-Encoding-Log", "X-Content-Length"]
     {
-        assert_eq!(framed(&format!("{name}: 3\r\n")), Ok(Framing::Nothing), "{name}");
+        assert_eq!(framed(&format!("{name}: 3\r\n")), Ok(Follows::Nothing), "{name}");
     }
 }
 
@@ -257,6 +257,6 @@ fn a_head_has_a_hundred_lines_and_32_kib_at_most() {
 fn the_preface_of_http_2_passes_at_the_beginning_of_a_connection_only() {
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let first = Head::default().read(preface, true);
-    assert_eq!(first, Ok(Some((preface.len(), Framing::Another))));
+    assert_eq!(first, Ok(Some((preface.len(), Follows::Another))));
     assert_eq!(read(preface).unwrap_err().status.as_u16(), 505);
 }

@@ -3,9 +3,8 @@
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode, Version, header};
 
 use super::head::{LENGTH, NEARLY, is_nearly_framing};
-use super::{
-    LONGEST_TARGET, MOST_FIELDS, Malformed, TARGET_TOO_LONG, TOO_MANY_FIELDS, bad, refuse,
-};
+use super::malformed::{Malformed, TARGET_TOO_LONG, TOO_MANY_FIELDS, bad, refuse};
+use crate::limits::{LONGEST_TARGET, MOST_FIELDS};
 
 const CONNECT: Malformed =
     refuse(StatusCode::NOT_IMPLEMENTED, "connect", "CONNECT is not supported");
@@ -23,7 +22,7 @@ static OF_HTTP_1: [HeaderName; 5] = [
 ];
 
 /// Whether the request can be passed on: for one host that everybody agrees on, and of a size that is passed on.
-pub(in crate::gateway) fn check<B>(request: &Request<B>) -> Result<(), Malformed> {
+pub fn check<B>(request: &Request<B>) -> Result<(), Malformed> {
     let (uri, headers) = (request.uri(), request.headers());
     if request.method() == Method::CONNECT {
         return Err(CONNECT);

@@ -1,60 +1,62 @@
-//! Heads: from bytes and to bytes.
+//! Parser: heads, from bytes to `http`'s types.
+//!
+//! **Why.** What a head says of its connection and its body decides where the next message begins, so it is read in one
+//! place, in the same pass that makes the map of fields.
+//!
+//! **How.** httparse finds the parts. A request's head has passed the [gate](crate::gate) before (which says why it is
+//! read twice), so it is whole and well-formed here; a reply's head may be anything. Values are slices of the bytes that
+//! came, not copies.
 
-use std::cell::RefCell;
 use std::mem::MaybeUninit;
-use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, DATE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE,
-    TRANSFER_ENCODING,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
 };
 use http::request;
 use http::response;
 use http::{Method, Request, Response, StatusCode, Uri, Version};
 use httparse::{Header, Status};
 
-use super::Broken;
-use super::coded::Coded;
-use super::conn::Terms;
-use crate::gateway::headers::{may_be_nominated, may_trail};
+use crate::decoder::Framing;
+use crate::error::Broken;
+use crate::limits::{LONGEST_REPLY_HEAD, LONGEST_REPLY_HEAD_TOLD, MOST_FIELDS};
+use crate::rules::FieldRules;
 
-/// The longest head of a reply.
-const LONGEST_REPLY: usize = 60 * 1024;
-/// Fields of a reply at most.
-const MOST_FIELDS: usize = 100;
-/// Room for most heads, so that it need not be made while one is written.
-const HEAD_ROOM: usize = 1000;
 /// Fields that are added to a reply on the way, almost always.
 const ADDED: usize = 1;
 
 const HEAD: Broken = Broken::Garbled("a head that cannot be read");
-const TOO_LONG: Broken = Broken::Garbled("its head is longer than 60 KiB");
+const TOO_LONG: Broken = Broken::Garbled(LONGEST_REPLY_HEAD_TOLD);
 const CODINGS: Broken = Broken::Garbled("a coding besides that of chunks");
 const LENGTH: Broken = Broken::Garbled("it claims several lengths");
 
 /// The head of a caller's request, and what follows it.
 #[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) parts: request::Parts,
-    pub(super) coded: Coded,
+pub struct RequestHead {
+    /// The head itself.
+    pub parts: request::Parts,
+    /// How the body is framed.
+    pub framing: Framing,
     /// Whether another request may follow on the connection.
-    pub(super) keep: bool,
+    pub keep: bool,
     /// Whether the caller waits for our word before it sends the body.
-    pub(super) expects: bool,
+    pub expects: bool,
 }
 
 /// The head of an upstream's reply, and what follows it.
 #[derive(Debug)]
-pub(super) struct Told {
-    pub(super) parts: response::Parts,
-    pub(super) coded: Coded,
+pub struct ReplyHead {
+    /// The head itself, without what means its connection only.
+    pub parts: response::Parts,
+    /// How the body is framed.
+    pub framing: Framing,
     /// Whether another request may follow on the connection.
-    pub(super) keep: bool,
+    pub keep: bool,
 }
 
 /// Takes a request's head off the bytes, which the gate let through: so it is whole.
-pub(super) fn request(bytes: &mut BytesMut) -> Result<Asked, Broken> {
+pub fn request(bytes: &mut BytesMut) -> Result<RequestHead, Broken> {
     let mut found = [const { MaybeUninit::uninit() }; MOST_FIELDS];
     let mut read = httparse::Request::new(&mut []);
     let Ok(Status::Complete(length)) = read.parse_with_uninit_headers(bytes, &mut found) else {
@@ -74,26 +76,30 @@ pub(super) fn request(bytes: &mut BytesMut) -> Result<Asked, Broken> {
     parts.version = version;
     let Fields { map, said } = Fields::read(&head, places, 0, |_| true).ok_or(HEAD)?;
     parts.headers = map;
-    let coded = match said.length {
-        Some(_) => Coded::of_length(said.length()?),
-        None if said.chunked.is_some() => Coded::CHUNKED,
-        None => Coded::Over,
+    let framing = match said.length {
+        Some(_) => Framing::of_length(said.length()?),
+        None if said.chunked.is_some() => Framing::CHUNKED,
+        None => Framing::Over,
     };
-    let expects = coded != Coded::Over && version == Version::HTTP_11 && {
+    let expects = framing != Framing::Over && version == Version::HTTP_11 && {
         let expected = parts.headers.get(EXPECT);
         expected.is_some_and(|word| word.as_bytes().eq_ignore_ascii_case(b"100-continue"))
     };
-    Ok(Asked { parts, coded, keep: said.keeps(version), expects })
+    Ok(RequestHead { parts, framing, keep: said.keeps(version), expects })
 }
 
 /// Takes a reply's head off the bytes; `None` if some of it is missing. `asked` is what it replies to.
-pub(super) fn reply(bytes: &mut BytesMut, asked: &Method) -> Result<Option<Told>, Broken> {
+pub fn reply(
+    bytes: &mut BytesMut,
+    asked: &Method,
+    rules: &FieldRules,
+) -> Result<Option<ReplyHead>, Broken> {
     let mut found = [const { MaybeUninit::uninit() }; MOST_FIELDS];
     let mut read = httparse::Response::new(&mut []);
     let config = httparse::ParserConfig::default();
     let length = match config.parse_response_with_uninit_headers(&mut read, bytes, &mut found) {
-        Ok(Status::Complete(length)) if length <= LONGEST_REPLY => length,
-        Ok(Status::Partial) if bytes.len() <= LONGEST_REPLY => return Ok(None),
+        Ok(Status::Complete(length)) if length <= LONGEST_REPLY_HEAD => length,
+        Ok(Status::Partial) if bytes.len() <= LONGEST_REPLY_HEAD => return Ok(None),
         Ok(_) => return Err(TOO_LONG),
         Err(_) => return Err(HEAD),
     };
@@ -113,31 +119,31 @@ pub(super) fn reply(bytes: &mut BytesMut, asked: &Method) -> Result<Option<Told>
     };
     let Fields { map, said } = Fields::read(&head, places, ADDED, is_wanted).ok_or(HEAD)?;
     parts.headers = map;
-    said.drop_nominated(&mut parts.headers);
+    said.drop_nominated(&mut parts.headers, rules);
     let mut keep = said.keeps(version);
-    let coded = match said.chunked {
+    let framing = match said.chunked {
         // Of chunks and a length the chunks count, and nobody else should see the length.
         Some(_) if said.codings > 1 => return Err(CODINGS), // undone by nobody, and named to nobody
         Some(is_chunked) => {
             keep &= parts.headers.remove(CONTENT_LENGTH).is_none();
-            if is_chunked { Coded::CHUNKED } else { Coded::UntilEnd }
+            if is_chunked { Framing::CHUNKED } else { Framing::UntilEnd }
         }
-        None if said.length.is_none() => Coded::UntilEnd,
-        None => Coded::of_length(said.length()?),
+        None if said.length.is_none() => Framing::UntilEnd,
+        None => Framing::of_length(said.length()?),
     };
-    let coded = if has_no_body(status, asked) { Coded::Over } else { coded };
-    keep &= coded != Coded::UntilEnd;
-    Ok(Some(Told { parts, coded, keep }))
+    let framing = if has_no_body(status, asked) { Framing::Over } else { framing };
+    keep &= framing != Framing::UntilEnd;
+    Ok(Some(ReplyHead { parts, framing, keep }))
 }
 
 /// Whether a reply of this status to such a request has no body, whatever its fields say.
-pub(super) fn has_no_body(status: StatusCode, asked: &Method) -> bool {
+pub(crate) fn has_no_body(status: StatusCode, asked: &Method) -> bool {
     *asked == Method::HEAD
         || status.is_informational()
         || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
-fn number(value: &HeaderValue) -> Option<u64> {
+pub(crate) fn number(value: &HeaderValue) -> Option<u64> {
     let digits = value.as_bytes();
     let is_number = (1..=18).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
     is_number.then(|| digits.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')))
@@ -151,7 +157,7 @@ fn version(minor: Option<u8>) -> Version {
 type Place = (u32, u32);
 
 /// Takes the first of the bytes off. Where that is all of them, the memory goes along.
-pub(super) fn split(bytes: &mut BytesMut, length: usize) -> Bytes {
+pub(crate) fn split(bytes: &mut BytesMut, length: usize) -> Bytes {
     if bytes.len() <= length {
         std::mem::take(bytes).freeze()
     } else {
@@ -253,8 +259,8 @@ impl Said {
     }
 
     /// Takes the fields out that the connection keeps to itself.
-    fn drop_nominated(&self, headers: &mut HeaderMap) {
-        for name in self.nominated.iter().filter(|name| may_be_nominated(name)) {
+    fn drop_nominated(&self, headers: &mut HeaderMap, rules: &FieldRules) {
+        for name in self.nominated.iter().filter(|name| (rules.may_be_nominated)(name)) {
             headers.remove(name);
         }
     }
@@ -270,189 +276,18 @@ fn at(head: &Bytes, (from, to): Place) -> Bytes {
 }
 
 /// Trailers in memory of their own: those that may be.
-pub(super) fn trailers(fields: &[Header<'_>]) -> Option<HeaderMap> {
+pub(crate) fn trailers(fields: &[Header<'_>], rules: &FieldRules) -> Option<HeaderMap> {
     let mut map = HeaderMap::with_capacity(fields.len());
     for field in fields {
         let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
         let value = HeaderValue::from_bytes(field.value).ok()?;
-        if may_trail(&name) {
+        if (rules.may_trail)(&name) {
             map.append(name, value);
         }
     }
     Some(map)
 }
 
-/// Writes the head of a request to an upstream.
-pub(super) fn write_request(
-    out: &mut Vec<u8>,
-    parts: &request::Parts,
-    Terms { host, added, may_replace }: Terms<'_>,
-    body: Coded,
-) {
-    out.reserve(HEAD_ROOM);
-    out.extend_from_slice(parts.method.as_str().as_bytes());
-    out.push(b' ');
-    let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
-    out.extend_from_slice(target.as_bytes());
-    out.extend_from_slice(b" HTTP/1.1\r\n");
-    let mut has_length = false;
-    if let Some(host) = host {
-        field(out, &HOST, host);
-    }
-    for (name, value) in &parts.headers {
-        match *name {
-            HOST if host.is_some() => continue,
-            CONTENT_LENGTH if matches!(body, Coded::Chunks(_)) => continue,
-            CONTENT_LENGTH => has_length = true,
-            TE => out.extend_from_slice(b"connection: te\r\n"),
-            _ if may_replace && added.iter().any(|(other, _)| other == name) => continue,
-            _ => {}
-        }
-        field(out, name, value);
-    }
-    for (name, value) in added {
-        field(out, name, value);
-    }
-    match body {
-        Coded::Chunks(_) => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
-        Coded::Length(length) if !has_length => write_length(out, length),
-        _ => {}
-    }
-    out.extend_from_slice(b"\r\n");
-}
-
-/// How a reply is written.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Manner<'a> {
-    pub(super) body: Coded,
-    /// The exact length of a body that need not be written: of a reply to HEAD.
-    pub(super) length: Option<u64>,
-    /// Whether the connection stays.
-    pub(super) keep: bool,
-    pub(super) version: Version,
-    pub(super) date: &'a Date,
-}
-
-/// Writes the head of a reply to a caller.
-pub(super) fn write_reply(out: &mut Vec<u8>, parts: &response::Parts, manner: Manner<'_>) {
-    let Manner { body, length, keep, version, date } = manner;
-    out.reserve(HEAD_ROOM);
-    write_status(out, parts.status);
-    let (mut has_length, mut has_date, mut has_connection) = (false, false, false);
-    for (name, value) in &parts.headers {
-        match *name {
-            CONTENT_LENGTH if !fits(body, value) => continue,
-            CONTENT_LENGTH => has_length = true,
-            DATE => has_date = true,
-            CONNECTION => has_connection = true,
-            _ => {}
-        }
-        field(out, name, value);
-    }
-    match body {
-        Coded::Chunks(_) => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
-        Coded::Length(length) if !has_length => write_length(out, length),
-        Coded::Over => {
-            if let Some(length) = length.filter(|_| !has_length) {
-                write_length(out, length);
-            }
-        }
-        _ => {}
-    }
-    if !has_date {
-        date.write(out);
-    }
-    if !has_connection {
-        match (keep, version) {
-            (false, _) => out.extend_from_slice(b"connection: close\r\n"),
-            (true, Version::HTTP_10) => out.extend_from_slice(b"connection: keep-alive\r\n"),
-            (true, _) => {}
-        }
-    }
-    out.extend_from_slice(b"\r\n");
-}
-
-/// Whether this is the length of such a body; of one that is not shown we cannot tell.
-fn fits(body: Coded, length: &HeaderValue) -> bool {
-    match body {
-        Coded::Over => true,
-        Coded::Length(own) => number(length) == Some(own),
-        Coded::Chunks(_) | Coded::UntilEnd => false,
-    }
-}
-
-/// Writes a reply that comes before the real one.
-pub(super) fn write_interim(out: &mut Vec<u8>, status: StatusCode, headers: &HeaderMap) {
-    write_status(out, status);
-    write_fields(out, headers);
-}
-
-/// Writes what ends a body in chunks.
-pub(super) fn write_end(out: &mut Vec<u8>, trailers: Option<&HeaderMap>) {
-    out.extend_from_slice(b"0\r\n");
-    match trailers {
-        Some(trailers) => write_fields(out, trailers),
-        None => out.extend_from_slice(b"\r\n"),
-    }
-}
-
-/// Fields that may stand before a reply or after it, and the empty line: none that frames a message.
-fn write_fields(out: &mut Vec<u8>, headers: &HeaderMap) {
-    for (name, value) in headers {
-        if may_trail(name) {
-            field(out, name, value);
-        }
-    }
-    out.extend_from_slice(b"\r\n");
-}
-
-fn write_status(out: &mut Vec<u8>, status: StatusCode) {
-    if status == StatusCode::OK {
-        out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
-        return;
-    }
-    out.extend_from_slice(b"HTTP/1.1 ");
-    out.extend_from_slice(status.as_str().as_bytes());
-    out.push(b' ');
-    out.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
-    out.extend_from_slice(b"\r\n");
-}
-
-fn write_length(out: &mut Vec<u8>, length: u64) {
-    out.extend_from_slice(b"content-length: ");
-    out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
-    out.extend_from_slice(b"\r\n");
-}
-
-fn field(out: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
-    out.extend_from_slice(name.as_str().as_bytes());
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value.as_bytes());
-    out.extend_from_slice(b"\r\n");
-}
-
-/// The date as replies tell it, looked up twice a second and not for every reply.
-#[derive(Debug)]
-pub(in crate::gateway) struct Date(RefCell<String>);
-
-impl Default for Date {
-    fn default() -> Self {
-        let date = Self(RefCell::default());
-        date.refresh();
-        date
-    }
-}
-
-impl Date {
-    pub(in crate::gateway) fn refresh(&self) {
-        *self.0.borrow_mut() = format!("date: {}\r\n", httpdate::fmt_http_date(SystemTime::now()));
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.0.borrow().as_bytes());
-    }
-}
-
 #[cfg(test)]
-#[path = "head_tests.rs"]
+#[path = "parser_tests.rs"]
 mod tests;

@@ -1,13 +1,11 @@
 //! A body in chunks, followed strictly: sizes, extensions, line ends and trailers.
 
-use super::{MOST_FIELDS, Malformed, TEXT, TOKEN, bad, is};
-
-/// Bytes of extensions in one body at most. Nobody uses them, and they are not passed on.
-const MOST_EXTENSIONS: usize = 4 * 1024;
-/// Bytes of trailers at most.
-const MOST_TRAILERS: usize = 8 * 1024;
-/// Digits of a chunk's size at most.
-const MOST_DIGITS: u8 = 16;
+use super::class::{TEXT, TOKEN, is};
+use super::malformed::{Malformed, bad};
+use crate::limits::{
+    MOST_EXTENSION_BYTES, MOST_FIELDS, MOST_SIZE_DIGITS, MOST_SIZE_DIGITS_TOLD, MOST_TRAILER_BYTES,
+    MOST_TRAILER_BYTES_TOLD,
+};
 
 /// How far a body was followed.
 #[derive(Debug, Clone, Default)]
@@ -15,7 +13,7 @@ pub(super) struct Chunks {
     part: Part,
     /// What is left of the chunk.
     left: u64,
-    digits: u8,
+    digits: usize,
     extensions: usize,
     trailers: usize,
     fields: usize,
@@ -38,12 +36,12 @@ enum Part {
     End,
 }
 
-const SIZE: Malformed = bad("chunk", "a chunk's size is not 1 to 16 hexadecimal digits");
+const SIZE: Malformed = bad("chunk", MOST_SIZE_DIGITS_TOLD);
 const LONG: Malformed = bad("chunk", "a chunk is longer than can be counted");
 const EXTENSION: Malformed = bad("chunk", "a chunk's extensions are too long or not text");
 const CHUNK_END: Malformed = bad("chunk", "a chunk does not end where its size says");
 const TRAILER: Malformed = bad("trailer", "a trailer is not a header field");
-const TRAILERS: Malformed = bad("trailer", "more than 100 trailers, or 8 KiB of them");
+const TRAILERS: Malformed = bad("trailer", MOST_TRAILER_BYTES_TOLD);
 
 impl Chunks {
     /// Follows it through these bytes: how many of them are its own, and whether it ends with them. If something is
@@ -74,7 +72,7 @@ impl Chunks {
     fn step(&mut self, byte: u8) -> Result<Option<Part>, Malformed> {
         let next = match self.part {
             Part::Size => match (byte as char).to_digit(16) {
-                Some(_) if self.digits == MOST_DIGITS => return Err(SIZE),
+                Some(_) if self.digits == MOST_SIZE_DIGITS => return Err(SIZE),
                 Some(digit) => {
                     self.digits += 1;
                     self.left = self.left << 4 | u64::from(digit);
@@ -91,7 +89,7 @@ impl Chunks {
             Part::Extension if byte == b'\r' => Part::SizeEnd,
             Part::Extension => {
                 self.extensions += 1;
-                if self.extensions > MOST_EXTENSIONS || !is(byte, TEXT) {
+                if self.extensions > MOST_EXTENSION_BYTES || !is(byte, TEXT) {
                     return Err(EXTENSION);
                 }
                 Part::Extension
@@ -116,7 +114,7 @@ impl Chunks {
     fn trailer(&mut self, byte: u8) -> Result<Part, Malformed> {
         self.trailers += 1;
         self.fields += usize::from(matches!(self.part, Part::Line));
-        if self.trailers > MOST_TRAILERS || self.fields > MOST_FIELDS {
+        if self.trailers > MOST_TRAILER_BYTES || self.fields > MOST_FIELDS {
             return Err(TRAILERS);
         }
         match (self.part, byte) {
@@ -196,8 +194,11 @@ mod tests {
         assert_eq!(own(b"1;\x01\r\nx\r\n"), Err("chunk"));
         let trailers =
             |count: usize, line: &str| own(format!("0\r\n{}\r\n", line.repeat(count)).as_bytes());
-        assert!(trailers(100, "a:\r\n").is_ok());
-        assert_eq!(trailers(101, "a:\r\n"), Err("trailer"));
-        assert_eq!(trailers(1, &format!("a:{}\r\n", "x".repeat(MOST_TRAILERS))), Err("trailer"));
+        assert!(trailers(MOST_FIELDS, "a:\r\n").is_ok());
+        assert_eq!(trailers(MOST_FIELDS + 1, "a:\r\n"), Err("trailer"));
+        assert_eq!(
+            trailers(1, &format!("a:{}\r\n", "x".repeat(MOST_TRAILER_BYTES))),
+            Err("trailer")
+        );
     }
 }

@@ -9,8 +9,6 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use tokio::io::AsyncWrite;
 
-use crate::gateway::io::Io;
-
 /// A longer piece is not copied.
 const SHORT: usize = 8 * 1024;
 /// A larger buffer is not kept for the next message; most heads fit into this.
@@ -20,7 +18,7 @@ const ENOUGH: usize = 16 * 1024;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
+pub(crate) struct Outbox {
     /// Written up to `at`.
     short: Vec<u8>,
     at: usize,
@@ -33,27 +31,27 @@ pub(super) struct Outbox {
 
 impl Outbox {
     /// To be added to. Nothing long may be waiting.
-    pub(super) fn short(&mut self) -> &mut Vec<u8> {
+    pub(crate) fn short(&mut self) -> &mut Vec<u8> {
         debug_assert!(self.long.is_empty() && self.tail.is_empty());
         &mut self.short
     }
 
     /// Whether there is room for another piece.
-    pub(super) fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.long.is_empty() && self.tail.is_empty() && self.short.len() - self.at < ENOUGH
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.left() == 0 && !self.unflushed
     }
 
     /// How much is to be written.
-    pub(super) fn left(&self) -> usize {
+    pub(crate) fn left(&self) -> usize {
         self.short.len() - self.at + self.long.len() + self.tail.len()
     }
 
     /// Adds a piece of a body, in a chunk of its own or as it is.
-    pub(super) fn push(&mut self, data: Bytes, is_chunk: bool) {
+    pub(crate) fn push(&mut self, data: Bytes, is_chunk: bool) {
         if data.is_empty() {
             return; // an empty chunk would end the body
         }
@@ -70,7 +68,11 @@ impl Outbox {
     }
 
     /// Writes until nothing is left and all of it has reached the socket.
-    pub(super) fn poll_write(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_write(
+        &mut self,
+        io: &mut (impl AsyncWrite + Unpin),
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         while self.left() > 0 {
             let short = &self.short[self.at..];
             let written = if self.long.is_empty() && self.tail.is_empty() {

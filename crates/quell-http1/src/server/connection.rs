@@ -1,5 +1,5 @@
-//! Talk: a caller's connection. The conversation writes to it and looks whether the caller is still there; the body of the
-//! request under way is read from it by whoever forwards it, on the same task or on another.
+//! A caller's connection. The conversation writes to it and looks whether the caller is still there; the body of the
+//! request under way is read from it by the code that forwards it, on the same task or on another.
 //!
 //! Everything that is read passes the gate first. After a refusal nothing more is read: what is under way is finished, and
 //! then the refusal is said.
@@ -14,18 +14,17 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
-use tokio::io::AsyncWrite;
 use tokio::time::Sleep;
 
-use super::Broken;
-use super::coded::{Coded, Piece};
-use super::head;
-use super::inbox::{self, Long};
-use super::outbox::Outbox;
-use crate::gateway::gate::{Gate, Malformed, Phase, Refused};
-use crate::gateway::io::Io;
-use crate::gateway::tunnel::Raw;
-use crate::gateway::watch::Watch;
+use super::supervisor::Supervisor;
+use crate::decoder::{Framing, Piece};
+use crate::encoder;
+use crate::error::Broken;
+use crate::gate::{Gate, Malformed, Phase, Refused};
+use crate::inbox::{self, Long};
+use crate::outbox::Outbox;
+use crate::rules::FieldRules;
+use crate::transport::{Raw, Transport};
 
 /// How much is read of what nobody has asked for yet.
 const AHEAD: usize = 16 * 1024;
@@ -37,14 +36,21 @@ const MOST_UNREAD: usize = 1024 * 1024;
 const MOST_INTERIM: usize = 16 * 1024;
 
 /// See the [module](self).
-#[derive(Debug, Clone)]
-pub(in crate::gateway) struct Talk(pub(super) Rc<RefCell<Inner>>);
+#[derive(Debug)]
+pub struct Connection<I, S>(pub(super) Rc<RefCell<Inner<I, S>>>);
+
+impl<I, S> Clone for Connection<I, S> {
+    fn clone(&self) -> Self {
+        Self(Rc::clone(&self.0))
+    }
+}
 
 #[derive(Debug)]
-pub(super) struct Inner {
-    io: Io,
-    pub(super) watch: Rc<Watch>,
-    gate: Gate,
+pub(super) struct Inner<I, S> {
+    io: I,
+    pub(super) supervisor: S,
+    pub(super) rules: &'static FieldRules,
+    pub(super) gate: Gate,
     /// What has passed the gate.
     pub(super) ready: BytesMut,
     /// A part of a head, which has not.
@@ -53,7 +59,7 @@ pub(super) struct Inner {
     pub(super) out: Outbox,
     long: Long,
     /// What is still to come of the body of the request under way.
-    pub(super) coded: Coded,
+    pub(super) framing: Framing,
     /// Which request that is.
     pub(super) turn: u64,
     /// Whether its caller waits for our word before it sends the body.
@@ -64,23 +70,13 @@ pub(super) struct Inner {
     pub(super) is_replying: bool,
     /// Whether it knows of interim replies.
     pub(super) is_old: bool,
-    /// Whoever waits for the body, and the conversation itself.
+    /// The task that waits for the body, and the conversation itself.
     reader: Option<Waker>,
     owner: Option<Waker>,
     /// How much more is read though nobody wants it.
     unread: usize,
     /// When to look whether the caller has closed the connection.
     look: Option<Pin<Box<Sleep>>>,
-    on_refusal: OnRefusal,
-}
-
-/// Who is told of every request that was refused here.
-pub(in crate::gateway) struct OnRefusal(pub(in crate::gateway) Box<dyn Fn(&Malformed)>);
-
-impl std::fmt::Debug for OnRefusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OnRefusal").finish_non_exhaustive()
-    }
 }
 
 /// Why nothing more is read.
@@ -98,18 +94,20 @@ pub(super) enum End {
     Refusing,
 }
 
-impl Talk {
-    pub(in crate::gateway) fn new(io: Io, watch: Rc<Watch>, on_refusal: OnRefusal) -> Self {
+impl<I: Transport, S: Supervisor> Connection<I, S> {
+    /// A connection that was just accepted, and those who mind it. `rules` are the host's.
+    pub fn new(io: I, supervisor: S, rules: &'static FieldRules) -> Self {
         Self(Rc::new(RefCell::new(Inner {
             io,
-            watch,
+            supervisor,
+            rules,
             gate: Gate::new(),
             ready: BytesMut::new(),
             held: BytesMut::new(),
             end: End::Open,
             out: Outbox::default(),
             long: Long::default(),
-            coded: Coded::Over,
+            framing: Framing::Over,
             turn: 0,
             expects: false,
             keep: true,
@@ -119,46 +117,45 @@ impl Talk {
             owner: None,
             unread: MOST_UNREAD,
             look: None,
-            on_refusal,
         })))
     }
 
     /// Passes on what an upstream says before its reply. What nobody reads is left out sooner or later.
-    pub(in crate::gateway) fn interim(&self, status: StatusCode, headers: &HeaderMap) {
-        let mut inner = self.0.borrow_mut();
+    pub fn interim(&self, status: StatusCode, headers: &HeaderMap) {
+        let inner = &mut *self.0.borrow_mut();
         if !inner.is_replying && !inner.is_old && inner.out.left() < MOST_INTERIM {
-            head::write_interim(inner.out.short(), status, headers);
+            encoder::write_interim(inner.out.short(), status, headers, inner.rules);
             inner.wake_owner();
         }
     }
 
     /// The connection without HTTP.
-    pub(in crate::gateway) fn take_raw(&self) -> Raw {
+    pub fn take_raw(&self) -> Raw<I> {
         let mut inner = self.0.borrow_mut();
         let mut ahead = std::mem::take(&mut inner.ready);
         ahead.extend_from_slice(&inner.held);
-        Raw { io: std::mem::replace(&mut inner.io, Io::Closed), ahead: ahead.freeze() }
+        Raw { io: std::mem::replace(&mut inner.io, I::closed()), ahead: ahead.freeze() }
     }
 
     /// The body of the request under way.
-    pub(super) fn upload(&self) -> Upload {
+    pub(super) fn upload(&self) -> Upload<I, S> {
         let inner = self.0.borrow();
-        let length = match inner.coded {
-            Coded::Over => return Upload(None),
-            Coded::Length(length) => Some(length),
+        let length = match inner.framing {
+            Framing::Over => return Upload(None),
+            Framing::Length(length) => Some(length),
             _ => None,
         };
-        Upload(Some(Body1 { talk: self.clone(), turn: inner.turn, length }))
+        Upload(Some(Uploading { connection: self.clone(), turn: inner.turn, length }))
     }
 }
 
-impl Inner {
+impl<I: Transport, S: Supervisor> Inner<I, S> {
     /// Reads once. `false` if nothing more comes, for whatever reason.
     pub(super) fn poll_more(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<bool> {
         if !matches!(self.end, End::Open) {
             return Poll::Ready(false);
         }
-        if self.watch.is_tunnel() && self.gate.phase() != Phase::Open {
+        if self.supervisor.is_tunnel() && self.gate.phase() != Phase::Open {
             self.gate.open();
             self.ready.extend_from_slice(&std::mem::take(&mut self.held));
         }
@@ -169,12 +166,12 @@ impl Inner {
             self.left();
             return Poll::Ready(false);
         };
-        self.watch.came(count, self.gate.phase());
+        self.supervisor.came(count, self.gate.phase());
         self.end = match refused {
             None => return Poll::Ready(true),
             Some(Refused::Body(_)) => End::Broken,
             Some(Refused::Request(malformed)) => {
-                (self.on_refusal.0)(&malformed);
+                self.supervisor.refused(&malformed);
                 End::Refused(malformed)
             }
         };
@@ -209,16 +206,16 @@ impl Inner {
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         loop {
-            if let Some(frame) = self.coded.frame(&mut self.ready) {
+            if let Some(frame) = self.framing.frame(&mut self.ready, self.rules) {
                 return Poll::Ready(frame);
             }
-            let ahead = self.coded.ahead();
+            let ahead = self.framing.ahead();
             if Long::is_worth(ahead) && matches!(self.end, End::Open) {
                 match ready!(self.long.poll_read(&mut self.io, cx, ahead)) {
                     Ok(data) if !data.is_empty() => {
                         self.gate.look(&data);
-                        self.watch.came(data.len(), self.gate.phase());
-                        self.coded.passed(data.len() as u64);
+                        self.supervisor.came(data.len(), self.gate.phase());
+                        self.framing.passed(data.len() as u64);
                         return Poll::Ready(Some(Ok(Frame::data(data))));
                     }
                     _ => self.left(),
@@ -278,8 +275,13 @@ impl Inner {
     /// Writes all that is to be written.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let written = self.out.poll_write(&mut self.io, cx);
-        self.watch.writing(written.is_pending());
+        self.supervisor.writing(written.is_pending());
         written
+    }
+
+    /// Puts a refusal to what is to be written.
+    pub(super) fn say(&mut self, malformed: &Malformed) {
+        malformed.write(self.supervisor.fields_of_refusal(), self.out.short());
     }
 
     /// Closes our half. Where the caller may still be sending, what comes is read for a moment: a connection that is closed
@@ -289,7 +291,7 @@ impl Inner {
         if matches!(self.end, End::Open) && self.gate.phase() != Phase::Body {
             return Poll::Ready(());
         }
-        self.watch.lingering();
+        self.supervisor.lingering();
         self.poll_throw_away(cx)
     }
 
@@ -299,7 +301,7 @@ impl Inner {
         self.long = Long::default();
         (self.expects, self.is_replying) = (false, false);
         loop {
-            match self.coded.next(&mut self.ready) {
+            match self.framing.next(&mut self.ready, self.rules) {
                 Ok(Piece::Over) => return true,
                 Ok(Piece::Data(_) | Piece::Trailers(_)) => {}
                 Ok(Piece::Starved) | Err(_) => return false,
@@ -313,7 +315,9 @@ impl Inner {
             self.owner = Some(cx.waker().clone());
         }
     }
+}
 
+impl<I, S> Inner<I, S> {
     fn wake_owner(&self) {
         if let Some(owner) = &self.owner {
             owner.wake_by_ref();
@@ -354,25 +358,25 @@ fn sift(
 
 /// The body of a caller's request; `None` is an empty one.
 #[derive(Debug)]
-pub(in crate::gateway) struct Upload(Option<Body1>);
+pub struct Upload<I, S>(Option<Uploading<I, S>>);
 
 #[derive(Debug)]
-struct Body1 {
-    talk: Talk,
+struct Uploading<I, S> {
+    connection: Connection<I, S>,
     turn: u64,
     /// What is left of it, if that is known.
     length: Option<u64>,
 }
 
-impl Upload {
+impl<I, S> Upload<I, S> {
     /// Whether all of it has come, as far as that can be seen.
-    pub(in crate::gateway) fn is_here(&self) -> bool {
-        let ready = |body: &Body1| body.talk.0.borrow().ready.len() as u64;
+    pub fn is_here(&self) -> bool {
+        let ready = |body: &Uploading<I, S>| body.connection.0.borrow().ready.len() as u64;
         self.0.as_ref().is_none_or(|body| body.length.is_some_and(|left| left <= ready(body)))
     }
 }
 
-impl Body for Upload {
+impl<I: Transport, S: Supervisor> Body for Upload<I, S> {
     type Data = Bytes;
     type Error = Broken;
 
@@ -380,10 +384,10 @@ impl Body for Upload {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        let Some(Body1 { talk, turn, length }) = &mut self.get_mut().0 else {
+        let Some(Uploading { connection, turn, length }) = &mut self.get_mut().0 else {
             return Poll::Ready(None);
         };
-        let polled = talk.0.borrow_mut().poll_body(*turn, cx);
+        let polled = connection.0.borrow_mut().poll_body(*turn, cx);
         if let (Some(left), Poll::Ready(Some(Ok(frame)))) = (length, &polled) {
             *left = left.saturating_sub(frame.data_ref().map_or(0, |data| data.len() as u64));
         }
@@ -402,10 +406,10 @@ impl Body for Upload {
     }
 }
 
-impl Drop for Body1 {
-    /// The socket may be set to wake whoever read this: the conversation has to look again itself.
+impl<I, S> Drop for Uploading<I, S> {
+    /// The socket may be set to wake the task that read this: the conversation has to look again itself.
     fn drop(&mut self) {
-        if let Ok(inner) = self.talk.0.try_borrow() {
+        if let Ok(inner) = self.connection.0.try_borrow() {
             inner.wake_owner();
         }
     }

@@ -11,8 +11,6 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
-use crate::gateway::io::Io;
-
 /// How much is read at a time.
 const SCRATCH: usize = 64 * 1024;
 /// How much of a long body is read at a time, and the least room for which reading is worth it.
@@ -24,8 +22,8 @@ thread_local! {
 }
 
 /// Reads once, up to `most` bytes, and shows what came. None is the end.
-pub(super) fn poll_read<T>(
-    io: &mut Io,
+pub(crate) fn poll_read<T>(
+    io: &mut (impl AsyncRead + Unpin),
     cx: &mut Context<'_>,
     most: usize,
     take: impl FnOnce(&[u8]) -> T,
@@ -40,18 +38,18 @@ pub(super) fn poll_read<T>(
 
 /// Room for what follows of a long body.
 #[derive(Debug, Default)]
-pub(super) struct Long(BytesMut);
+pub(crate) struct Long(BytesMut);
 
 impl Long {
     /// Whether so much more of a body is read this way.
-    pub(super) fn is_worth(left: u64) -> bool {
+    pub(crate) fn is_worth(left: u64) -> bool {
         left >= LEAST as u64
     }
 
     /// Reads once, up to `most` bytes. None is the end.
-    pub(super) fn poll_read(
+    pub(crate) fn poll_read(
         &mut self,
-        io: &mut Io,
+        io: &mut (impl AsyncRead + Unpin),
         cx: &mut Context<'_>,
         most: u64,
     ) -> Poll<io::Result<Bytes>> {
