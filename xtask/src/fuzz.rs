@@ -24,6 +24,7 @@ const TARGETS: &[(&str, &str)] = &[
     ("response_head", "crates/quell-http1/fuzz"),
     ("chunks", "crates/quell-http1/fuzz"),
     ("header_values", "crates/quell-http1/fuzz"),
+    ("config", "crates/quell/fuzz"),
 ];
 
 /// What has code tell which of its branches were taken, and what it compared.
