@@ -14,6 +14,7 @@ mod deny;
 mod examples;
 mod figure;
 mod folder;
+mod fuzz;
 mod health;
 mod metadata;
 mod nginx;
@@ -56,6 +57,8 @@ enum Command {
     Ci(ci::Args),
     /// Check licences and duplicate versions of dependencies against deny.toml
     Deny,
+    /// Show strangers' bytes to the code that reads them, and look for what breaks it
+    Fuzz(fuzz::Args),
     /// Run healthy services behind Quell and behind nginx, and look for whom Quell refuses or keeps waiting
     Health(health::Args),
     /// Run the tests of all crates with all features, and the examples
@@ -84,6 +87,7 @@ fn run(workspace: &Workspace, command: Command) -> anyhow::Result<()> {
         Command::Bench(args) => bench::run(workspace, &args),
         Command::Ci(args) => ci::run(workspace, &args),
         Command::Deny => deny::run(workspace),
+        Command::Fuzz(args) => fuzz::run(workspace, &args),
         Command::Health(args) => health::run(workspace, &args),
         Command::Test(args) => test::run(workspace, &args),
         Command::Twin(args) => twin::run(workspace, &args),

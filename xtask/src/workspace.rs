@@ -119,7 +119,8 @@ impl Workspace {
         Ok(())
     }
 
-    fn output(&self, command: &mut Command) -> Result<String> {
+    /// Runs, and gives what was printed.
+    pub(crate) fn output(&self, command: &mut Command) -> Result<String> {
         let output = command.current_dir(&self.root).output().with_context(|| missing(command))?;
         if !output.status.success() {
             bail!(

@@ -12,16 +12,16 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use quell::classes::caller_at;
+use quell_http1::limits::LONGEST_HEADER_LIST;
 
 use super::body::Uploaded;
-use super::counters::Verdict;
 use super::io::{Io, Local};
 use super::lane::Streaming;
 use super::listen::{Peer, Stream, Version, detect};
 use super::per_core::Core;
 use super::tunnel::{self, Raw};
 use super::watch::{Told, Watch};
-use super::wire::{self, Ended, OnRefusal, Talk, Upload};
+use super::wire::{self, Ended, Minded, RULES, Talk, Upload};
 
 /// Requests at a time on one HTTP/2 connection, and what may be in flight to us per stream and per connection.
 const MOST_STREAMS: u32 = 100;
@@ -39,7 +39,7 @@ pub(super) fn http2() -> http2::Builder<Local> {
         .max_concurrent_streams(MOST_STREAMS)
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOWS)
-        .max_header_list_size(32 * 1024)
+        .max_header_list_size(LONGEST_HEADER_LIST)
         .keep_alive_interval(PING)
         .keep_alive_timeout(PONG);
     http
@@ -89,9 +89,8 @@ pub(super) async fn converse(core: &Rc<Core>, stream: Stream, peer: Peer) {
         by_http2(core, io, Caller::new(peer, is_tls, None), &entered.watch).await;
         return;
     }
-    let counting = Rc::clone(core);
-    let refused = move |_: &_| counting.counters().unrouted.request(Verdict::Malformed);
-    let talk = Talk::new(io, Rc::clone(&entered.watch), OnRefusal(Box::new(refused)));
+    let minded = Minded { watch: Rc::clone(&entered.watch), core: Rc::clone(core) };
+    let talk = Talk::new(io, minded, &RULES);
     by_http1(core, &talk, Caller::new(peer, is_tls, Some(talk.clone())), &entered.watch).await;
 }
 

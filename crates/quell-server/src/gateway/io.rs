@@ -25,17 +25,6 @@ impl Io {
     pub(super) fn tcp(stream: TcpStream) -> Self {
         Self::Plain(Stream::Tcp(stream))
     }
-
-    /// Whether the other end is known to have closed it, with something unread before that or not.
-    pub(super) fn is_closed(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.is_closed(),
-            Self::Detected(stream) => stream.get_ref().is_closed(),
-            Self::Accepted(stream) => stream.get_ref().0.is_closed(),
-            Self::Connected(_) => false, // which is ours to close
-            Self::Closed => true,
-        }
-    }
 }
 
 /// Calls the same on whichever it is.

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use http_body::Frame;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use quell_http1::limits::LONGEST_REPLY_HEADER_LIST;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
 
@@ -29,14 +30,12 @@ use super::per_core::Tick;
 use super::resolve::Resolver;
 use super::tunnel::Raw;
 use super::watch::ticks;
-use super::wire::{Broken, Conn};
+use super::wire::{Broken, Conn, RULES};
 
 /// Idle HTTP/1 connections kept per core and endpoint.
 const MOST_IDLE: usize = 512;
 /// Less than the minute after which many servers close: who closes first should be us.
 const IDLE: u32 = ticks(50);
-/// The longest head of a reply.
-const MOST_HEAD: usize = 64 * 1024;
 /// Requests at a time on one HTTP/2 connection.
 const MOST_STREAMS: u32 = 100;
 /// Resets after which an HTTP/2 connection is used no more: far less than what closes one.
@@ -329,7 +328,7 @@ impl Lane {
         self.is_h2.set(is_h2);
         let kind = match is_h2 {
             true => Kind::Shared(self.share(io).await?),
-            false => Kind::Alone(Box::new(Conn::new(io))),
+            false => Kind::Alone(Box::new(Conn::new(io, &RULES))),
         };
         Ok(Taken { lane: Rc::downgrade(self), kind })
     }
@@ -339,7 +338,7 @@ impl Lane {
             .timer(TokioTimer::new())
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOWS)
-            .max_header_list_size(MOST_HEAD as u32)
+            .max_header_list_size(LONGEST_REPLY_HEADER_LIST)
             .max_concurrent_reset_streams(MOST_RESETS as usize * 2)
             .handshake(TokioIo::new(io))
             .await

@@ -1,16 +1,11 @@
 //! Tunnels: after a 101 both sides speak something else, and bytes go to and fro until one has enough.
 
-use bytes::Bytes;
 use tokio::io::{AsyncWriteExt, copy_bidirectional};
 
 use super::io::Io;
 
 /// A connection that HTTP has let go of, and what was read from it already.
-#[derive(Debug)]
-pub(super) struct Raw {
-    pub(super) io: Io,
-    pub(super) ahead: Bytes,
-}
+pub(super) type Raw = quell_http1::Raw<Io>;
 
 /// Carries bytes both ways until both have ended, or one has broken.
 pub(super) async fn carry(mut caller: Raw, mut upstream: Raw) {

@@ -17,6 +17,7 @@ mod grpc;
 mod idempotency;
 mod kit;
 mod life;
+mod limits;
 mod names;
 mod parts;
 mod proxy;
