@@ -13,9 +13,10 @@ use crate::workspace::File;
 /// Our crates and those of ours each may depend on.
 const ARROWS: &[(&str, &[&str])] = &[
     ("quell-core", &[]),
-    ("quell", &["quell-core"]),
+    ("quell-config", &["quell-core"]),
+    ("quell", &["quell-core", "quell-config"]),
     ("quell-sim", &["quell-core"]),
-    ("quell-server", &["quell", "quell-sim"]),
+    ("quell-server", &["quell", "quell-sim", "quell-config"]),
     ("quell-lab", &[]),
     ("xtask", &[]),
 ];

@@ -5,7 +5,7 @@ use std::fmt;
 /// What a value looks like, as far as a [schema](super::schema()) can say it.
 ///
 /// ```
-/// use quell::config::shape::Shape;
+/// use quell_config::shape::Shape;
 ///
 /// let limit = Shape::Either(vec![Shape::words(["off"]), Shape::Whole(255)]);
 /// assert_eq!(limit.kinds().count(), 2);

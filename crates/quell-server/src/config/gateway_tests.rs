@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quell_core::mode::Mode;
+use quell::core::mode::Mode;
 
 use super::{
     tests::{parse, with},
@@ -17,7 +17,7 @@ fn the_gateways_own_settings_mean_what_they_say() {
     let gateway = &config.gateway;
     assert_eq!(gateway.listen, Listen::Unix("/run/quell.sock".into()));
     assert_eq!(gateway.admin_token, Some(Secret::File("/etc/quell/admin.token".into())));
-    assert_eq!(gateway.role, quell_core::credit::Role::Edge);
+    assert_eq!(gateway.role, quell::core::credit::Role::Edge);
     let trusted = |address: &str| {
         let address: std::net::IpAddr = address.parse().unwrap();
         gateway.trusted_hops.iter().any(|net| net.contains(&address))

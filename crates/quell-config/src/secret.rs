@@ -8,7 +8,7 @@ const LONGEST: u64 = 64 * 1024;
 /// Where a secret is: `env:NAME` or `file:PATH`. It is looked up when it is used and kept nowhere.
 ///
 /// ```
-/// use quell::config::Secret;
+/// use quell_config::Secret;
 ///
 /// let key: Secret = "env:SHOP_KEY_HASH".parse().unwrap();
 /// assert_eq!(key.to_string(), "env:SHOP_KEY_HASH");

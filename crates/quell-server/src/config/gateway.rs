@@ -11,12 +11,12 @@ use std::{
 
 use http::Uri;
 use ipnet::IpNet;
-use quell_core::credit::Role;
+use quell::core::credit::Role;
 
 use super::{
+    Secret,
     fields::Fields,
     read::{OrOff, Raw, Read},
-    secret::Secret,
     shape::Shape,
 };
 
@@ -100,7 +100,8 @@ impl Gateway {
         if let Some(role) = fields.word("role", &ROLES) {
             gateway.role = role;
         }
-        gateway.trusted_hops = fields.list("trusted_hops").unwrap_or_default();
+        let hops: Option<Vec<Network>> = fields.list("trusted_hops");
+        gateway.trusted_hops = hops.into_iter().flatten().map(|Network(net)| net).collect();
         fields.set("caller_pause", &mut gateway.caller_pause);
         if !PAUSES.contains(&gateway.caller_pause) {
             let pause = humantime::format_duration(gateway.caller_pause);
@@ -136,7 +137,7 @@ impl Gateway {
 /// Where callers come in.
 ///
 /// ```
-/// use quell::config::Listen;
+/// use quell_server::config::Listen;
 ///
 /// let socket: Listen = "unix:/run/quell.sock".parse().unwrap();
 /// assert_eq!(socket, Listen::Unix("/run/quell.sock".into()));
@@ -263,7 +264,9 @@ impl Read for AccessLog {
 }
 
 /// A network, or an address alone.
-impl Read for IpNet {
+struct Network(IpNet);
+
+impl Read for Network {
     fn expected() -> String {
         "a network or an address, such as \"10.0.0.0/8\" or \"127.0.0.1\"".to_owned()
     }
@@ -275,7 +278,7 @@ impl Read for IpNet {
     fn read(value: &Raw<'_>) -> Option<Self> {
         let text = value.text()?;
         let alone = || text.parse().map(<IpNet as From<IpAddr>>::from).ok();
-        text.parse().ok().or_else(alone).map(|net: IpNet| net.trunc())
+        text.parse().ok().or_else(alone).map(|net: IpNet| Self(net.trunc()))
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use quell::config::value;
+//! use quell_config::value;
 //!
 //! assert_eq!(value::duration("1200ms"), Some(Duration::from_millis(1_200)));
 //! assert_eq!(value::duration("4"), None);

@@ -10,15 +10,14 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use quell::config::document::Document;
 //!
-//! let document = Document::parse("f.toml", "patience = \"1s\"\nload = 3", &[])?;
 //! let mut patience = Duration::ZERO;
-//! document.root().set("patience", &mut patience);
-//! let problems = document.finish().unwrap_err().to_string();
+//! let text = "patience = \"1s\"\nload = 3";
+//! let read = quell_config::parse("f.toml", text, &[], |root| root.set("patience", &mut patience));
+//! let problems = read.unwrap_err().to_string();
 //! assert!(problems.starts_with("load is not known here\n  --> f.toml:2:1"), "{problems}");
 //! assert!(problems.ends_with("= help: write patience"), "{problems}");
-//! # Ok::<_, quell::config::Problems>(())
+//! # Ok::<_, quell_config::Problems>(())
 //! ```
 
 use std::{cell::RefCell, ffi::OsString, fmt, ops::Range};
@@ -33,7 +32,7 @@ use super::{
 };
 
 /// Most bytes that a file may have.
-pub const LONGEST: usize = 1 << 20;
+pub(super) const LONGEST: usize = 1 << 20;
 /// Most levels that a name in the environment may have.
 const DEEPEST: usize = 16;
 /// Words after which something secret may stand, for lines that could not be read.
@@ -75,6 +74,13 @@ impl Override {
         found
     }
 
+    /// All that goes over a file: the environment, and flags over that.
+    pub fn over_env(flags: &[Self]) -> Vec<Self> {
+        let mut overrides = Self::env();
+        overrides.extend_from_slice(flags);
+        overrides
+    }
+
     /// A flag's `upstream.payments.budget.max=50`.
     pub fn flag(flag: &str, text: &str) -> Option<Self> {
         let (path, value) = text.split_once('=')?;
@@ -88,7 +94,7 @@ impl Override {
 type Wrong = (At, String);
 
 /// See the [module](self).
-pub struct Document {
+pub(super) struct Document {
     source: Source,
     root: Table,
     start: At,
@@ -124,7 +130,7 @@ pub struct Idle {
 
 impl Document {
     /// Reads TOML. Later overrides go over earlier ones.
-    pub fn parse(name: &str, text: &str, overrides: &[Override]) -> Result<Self, Problems> {
+    pub(super) fn parse(name: &str, text: &str, overrides: &[Override]) -> Result<Self, Problems> {
         let source = Source { name: name.to_owned(), text: text.to_owned() };
         if text.len() > LONGEST {
             let message = format!("the file has {} bytes: write at most 1MiB", text.len());
@@ -160,17 +166,17 @@ impl Document {
     }
 
     /// The settings outside of all tables, and the tables.
-    pub fn root(&self) -> Fields<'_> {
+    pub(super) fn root(&self) -> Fields<'_> {
         Fields::root(self, &self.root, &self.start)
     }
 
     /// What nothing acts on yet.
-    pub fn idle(&self) -> Vec<Idle> {
+    pub(super) fn idle(&self) -> Vec<Idle> {
         self.notes.borrow().idle.clone()
     }
 
     /// All that was wrong, in the order of the file.
-    pub fn finish(&self) -> Result<(), Problems> {
+    pub(super) fn finish(&self) -> Result<(), Problems> {
         let notes = self.notes.borrow();
         if notes.wrong.is_empty() {
             return Ok(());

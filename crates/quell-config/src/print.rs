@@ -3,8 +3,6 @@
 //! Whoever asks what a default is, or what came of a file and its environment, reads it here. Secrets are shown as the
 //! places they are in.
 
-mod traffic;
-
 use std::{
     fmt::{self, Display, Write},
     time::Duration,
@@ -19,41 +17,18 @@ use quell_core::{
 };
 
 use super::{
-    Breaker, Budget, ClientTls, Config, Counted, Policy, RetryOn, Upstream,
+    Breaker, Budget, ClientTls, Counted, Policy, RetryOn, Upstream,
     breaker::MODES as BREAKER_MODES,
     budget::in_tokens,
+    limit::MODES,
     policy::UNSAFE_METHODS,
     preset::word,
     reach::{HOSTS, PROTOCOLS},
-    upstream::{GATES, MODES, ORDERS},
+    upstream::{GATES, ORDERS},
     value::Written,
 };
 
-pub(super) fn effective(config: &Config) -> String {
-    let mut text = String::from("version = 1\n");
-    section(&mut text, "[gateway]", traffic::gateway(&config.gateway));
-    for (name, policy) in &config.policies {
-        section(&mut text, &format!("[policy.{name}]"), self::policy(policy));
-    }
-    for (name, upstream) in &config.upstreams {
-        section(&mut text, &format!("[upstream.{name}]"), self::upstream(upstream));
-    }
-    for (name, tenant) in &config.tenants {
-        section(&mut text, &format!("[tenant.{name}]"), traffic::tenant(tenant));
-    }
-    for route in &config.routes {
-        section(&mut text, "[[route]]", traffic::route(route));
-    }
-    if let Some(store) = &config.store {
-        section(&mut text, "[store]", traffic::store(store));
-    }
-    for (name, worker) in &config.workers {
-        section(&mut text, &format!("[worker.{name}]"), traffic::worker(worker));
-    }
-    text
-}
-
-fn section(text: &mut String, heading: &str, settings: Settings) {
+pub fn section(text: &mut String, heading: &str, settings: Settings) {
     let _ = write!(text, "\n{heading}\n");
     for (name, value) in settings.0 {
         let _ = writeln!(text, "{name} = {value}");
@@ -62,52 +37,52 @@ fn section(text: &mut String, heading: &str, settings: Settings) {
 
 /// Names and values as they stand in the file.
 #[derive(Default)]
-struct Settings(Vec<(&'static str, String)>);
+pub struct Settings(Vec<(&'static str, String)>);
 
 impl Settings {
-    fn with(mut self, name: &'static str, value: impl Display) -> Self {
+    pub fn with(mut self, name: &'static str, value: impl Display) -> Self {
         self.0.push((name, value.to_string()));
         self
     }
 
-    fn maybe(self, name: &'static str, value: Option<impl Display>) -> Self {
+    pub fn maybe(self, name: &'static str, value: Option<impl Display>) -> Self {
         match value {
             Some(value) => self.with(name, value),
             None => self,
         }
     }
 
-    fn time(self, name: &'static str, time: Duration) -> Self {
+    pub fn time(self, name: &'static str, time: Duration) -> Self {
         self.with(name, Text(&Written(time).to_string()))
     }
 
-    fn maybe_time(self, name: &'static str, time: Option<Duration>) -> Self {
+    pub fn maybe_time(self, name: &'static str, time: Option<Duration>) -> Self {
         match time {
             Some(time) => self.time(name, time),
             None => self,
         }
     }
 
-    fn word(self, name: &'static str, word: &str) -> Self {
+    pub fn word(self, name: &'static str, word: &str) -> Self {
         self.with(name, Text(word))
     }
 
-    fn maybe_word(self, name: &'static str, word: Option<impl Display>) -> Self {
+    pub fn maybe_word(self, name: &'static str, word: Option<impl Display>) -> Self {
         match word {
             Some(word) => self.word(name, &word.to_string()),
             None => self,
         }
     }
 
-    fn number(self, name: &'static str, number: f64) -> Self {
+    pub fn number(self, name: &'static str, number: f64) -> Self {
         self.with(name, format_args!("{number:?}")) // with a point, so that it reads as one
     }
 
-    fn inside(self, name: &'static str, settings: Self) -> Self {
+    pub fn inside(self, name: &'static str, settings: Self) -> Self {
         self.with(name, settings)
     }
 
-    fn mode(self, mode: Mode) -> Self {
+    pub fn mode(self, mode: Mode) -> Self {
         self.word("mode", word(&MODES, mode))
     }
 }
@@ -122,7 +97,7 @@ impl Display for Settings {
 }
 
 /// Text in quotes.
-struct Text<'a>(&'a str);
+pub struct Text<'a>(pub &'a str);
 
 impl Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -142,11 +117,11 @@ fn list<T>(parts: &[T], shown: impl Fn(&T) -> String) -> String {
     format!("[{}]", parts.iter().map(shown).collect::<Vec<_>>().join(", "))
 }
 
-fn texts<T: Display>(parts: &[T]) -> String {
+pub fn texts<T: Display>(parts: &[T]) -> String {
     list(parts, |part| Text(&part.to_string()).to_string())
 }
 
-fn policy(policy: &Policy) -> Settings {
+pub fn policy(policy: &Policy) -> Settings {
     let spec = &policy.spec;
     let hedge = policy.hedge.map(|hedge| {
         let inside = Settings::default().number("after", hedge.after);
@@ -190,7 +165,7 @@ fn backoff(spec: &backoff::Spec) -> Settings {
     }
 }
 
-fn upstream(upstream: &Upstream) -> Settings {
+pub fn upstream(upstream: &Upstream) -> Settings {
     let (spec, modes) = (&upstream.spec, &upstream.spec.modes);
     let endpoints = &upstream.endpoints;
     let off = || Text("off").to_string();
@@ -219,13 +194,10 @@ fn upstream(upstream: &Upstream) -> Settings {
         .time("resolve", upstream.resolve)
         .time("connect_timeout", upstream.connect_timeout)
         .word("host", word(&HOSTS, upstream.host))
-        .maybe(
-            "tls",
-            (upstream.tls != ClientTls::default()).then(|| traffic::client_tls(&upstream.tls)),
-        )
+        .maybe("tls", (upstream.tls != ClientTls::default()).then(|| client_tls(&upstream.tls)))
 }
 
-fn limit(spec: &quell_core::limiter::Spec) -> Settings {
+pub fn limit(spec: &quell_core::limiter::Spec) -> Settings {
     Settings::default().number("per_second", spec.per_second).with("burst", spec.burst)
 }
 
@@ -330,4 +302,12 @@ fn counted(counted: &Counted) -> String {
         Counted::Code(code) => code.to_string(),
         Counted::Fault(fault) => Text(word(&Counted::FAULTS, *fault)).to_string(),
     }
+}
+
+fn client_tls(tls: &ClientTls) -> Settings {
+    Settings::default()
+        .maybe_word("ca", tls.ca.as_ref().map(|path| path.display()))
+        .maybe_word("cert", tls.cert.as_ref().map(|path| path.display()))
+        .maybe_word("key", tls.key.as_ref().map(|path| path.display()))
+        .maybe_word("server_name", tls.server_name.as_ref())
 }

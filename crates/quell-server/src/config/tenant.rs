@@ -1,12 +1,10 @@
 //! `[tenant.*]`: who calls, and how much.
 
-use quell_core::{Priority, limiter, mode::Mode};
+use quell::core::{Priority, limiter, mode::Mode};
 
-use super::{
-    fields::{Fields, Switch},
-    secret::Secret,
-    upstream::{mode, rate_limit},
-};
+use quell_config::limit::limited;
+
+use super::{Secret, fields::Fields};
 
 /// Who calls, and how much.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,20 +42,4 @@ impl Tenant {
         let mode = limit.map_or_else(Mode::default, |(_, mode, ())| mode);
         Self { keys, rate_limit: limit.map(|(spec, ..)| spec), mode, priority }
     }
-}
-
-/// A `rate_limit` that is valid, and whatever else stands in it.
-pub(super) fn limited<T>(
-    fields: &Fields<'_>,
-    more: impl FnOnce(&Fields<'_>) -> T,
-) -> Option<(limiter::Spec, Mode, T)> {
-    let Switch::On(inside) = fields.switch("rate_limit") else { return None };
-    let mut obeyed = Mode::default();
-    mode(&inside, &mut obeyed);
-    let more = more(&inside);
-    let spec = rate_limit(&inside)?;
-    if let Err(error) = limiter::Limiter::new(spec, quell_core::Time::ZERO) {
-        fields.invalid(&error);
-    }
-    Some((spec, obeyed, more))
 }

@@ -169,36 +169,29 @@ fn mistakes_are_told_in_their_place_with_what_to_write() {
             "3:14 upstream.x.endpoints[0]: \"10.0.0.5\" is no upstream: it has no scheme; write http://host:port or https://host:port",
         ),
         (
-            "[gateway]\nlisten = \"8080\"",
-            "3:10 gateway.listen is \"8080\": write an address and a port, such as \"127.0.0.1:8080\", or a socket, such as \"unix:/run/quell.sock\"",
+            "[upstream.x]\nprotocol = \"h2\"",
+            "3:12 upstream.x.protocol is \"h2\": write auto, http1 or http2",
         ),
         (
-            "[gateway]\nadmin = \"0.0.0.0:1\"",
-            "3:9 gateway.admin is 0.0.0.0:1: write an address on loopback, such as \"127.0.0.1:9901\"",
+            "[upstream.x]\nresolve = \"1ms\"",
+            "3:11 upstream.x.resolve is too short: write at least \"100ms\", such as \"30s\"",
         ),
         (
-            "[upstream.payments]\n[[route]]\nupstream = \"paymnets\"",
-            "4:12 route[0].upstream is \"paymnets\", and no upstream is called that: did you mean \"payments\"?",
+            "[upstream.x]\nconnect_timeout = \"0s\"",
+            "3:19 upstream.x.connect_timeout is 0s: write a duration such as \"2s\"",
+        ),
+        ("[upstream.x]\nhost = \"kepe\"", "3:8 upstream.x.host is \"kepe\": did you mean `keep`?"),
+        (
+            "[upstream.x]\ntls = { cert = \"c.pem\" }",
+            "3:16 upstream.x.tls.cert needs key beside it: write both or neither",
         ),
         (
-            "[[route]]\nmatch = { path = \"/\" }",
-            "2:1 route[0].upstream is missing: write the name of an upstream",
+            "[upstream.x]\ntls = { server_name = \"a:1\" }",
+            "3:23 upstream.x.tls.server_name is no name: write such as \"payments.internal\"",
         ),
         (
-            "[upstream.x]\n[[route]]\nupstream = \"x\"\npolicy = \"fast\"",
-            "5:10 route[0].policy is \"fast\", and no policy is called that: write one, as [policy.fast]",
-        ),
-        (
-            "[upstream.x]\n[[route]]\nupstream = \"x\"\nidempotency = { ttl = \"1s\" }",
-            "5:23 route[0].idempotency.ttl is 1s, less than idempotency.lease 60s: write at least the lease, such as \"24h\"",
-        ),
-        (
-            "[worker.w]\nsource = { topic = \"t\" }\nhandler = \"h\"\ntiers = [\"0s\"]",
-            "5:9 worker.w.tiers holds 0ns: write whole milliseconds from \"1ms\" to \"7d\", such as \"30s\"",
-        ),
-        (
-            "[store]\nkind = \"redis\"\npath = \"x\"",
-            "4:1 store.path is not known here: write kind or url",
+            "[upstream.x]\nendpoints = [\"http://a\"]\ntls = {}",
+            "4:1 upstream.x.tls is for endpoints that speak it, and none does: write https://, or leave it out",
         ),
         (
             "x = 1",

@@ -16,7 +16,7 @@ use super::{
 };
 
 /// Longest name of a policy, an upstream or whatever else people give names to: they stand in labels of metrics.
-pub(super) const LONGEST_NAME: usize = 64;
+pub const LONGEST_NAME: usize = 64;
 
 /// The settings of one table. Whatever nobody has asked for when it is dropped is a mistake of whoever wrote it.
 pub struct Fields<'a> {
@@ -309,7 +309,12 @@ impl<'a> Fields<'a> {
         self.document.wrong(at, self.below(&message));
     }
 
-    /// What is in this table is for somebody else to read.
+    /// Another host reads this table, or these tables: here nobody looks into them.
+    pub fn leave_to_others(&self, name: &'static str) {
+        self.ask(name);
+    }
+
+    /// What is in this table is for another reader.
     pub fn leave(&self) {
         self.document.note(|record| record.free(&self.place));
         self.free.set(true);

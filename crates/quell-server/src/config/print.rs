@@ -1,15 +1,16 @@
 //! Who comes in, where it goes, and where it is kept.
 
+use quell_config::{
+    print::{Settings, Text, limit, texts},
+    word,
+};
+
 use super::{
-    super::{
-        ClientTls, Gateway, PathMatch, Route, RouteLimit, ServerTls, Store, Tenant, Worker,
-        gateway::ROLES,
-        preset::word,
-        route::{EXPIRES, NEEDS, PROTOCOLS},
-        tenant::PRIORITIES,
-        value::Written,
-    },
-    Settings, Text, limit, texts,
+    Gateway, PathMatch, Route, RouteLimit, ServerTls, Store, Tenant, Worker,
+    gateway::ROLES,
+    route::{EXPIRES, NEEDS, PROTOCOLS},
+    tenant::PRIORITIES,
+    value::Written,
 };
 
 pub(super) fn gateway(gateway: &Gateway) -> Settings {
@@ -35,14 +36,6 @@ fn server_tls(tls: &ServerTls) -> Settings {
         .word("cert", &tls.cert.display().to_string())
         .word("key", &tls.key.display().to_string())
         .maybe_word("client_ca", tls.client_ca.as_ref().map(|path| path.display()))
-}
-
-pub(super) fn client_tls(tls: &ClientTls) -> Settings {
-    Settings::default()
-        .maybe_word("ca", tls.ca.as_ref().map(|path| path.display()))
-        .maybe_word("cert", tls.cert.as_ref().map(|path| path.display()))
-        .maybe_word("key", tls.key.as_ref().map(|path| path.display()))
-        .maybe_word("server_name", tls.server_name.as_ref())
 }
 
 pub(super) fn tenant(tenant: &Tenant) -> Settings {

@@ -1,6 +1,6 @@
 //! `[policy.*]`: how one call behaves.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use quell_core::{
     backoff::{self, Jitter, Shape, Waits},
@@ -14,8 +14,8 @@ use super::{
     preset::Preset,
     read::{Raw, Read},
     shape,
+    upstream::Upstream,
 };
-use crate::http::{Statuses, UnsafeMethods};
 
 /// A policy as written, and as the core takes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +29,7 @@ pub struct Policy {
     /// What is worth another attempt.
     pub retry_on: Vec<RetryOn>,
     /// Whether requests that are not safe to repeat are repeated.
-    pub unsafe_methods: UnsafeMethods,
+    pub unsafe_methods: Repeats,
 }
 
 /// When to send a second attempt beside the first, as written.
@@ -52,11 +52,20 @@ pub enum RetryOn {
     Status(u16),
 }
 
-pub(super) const UNSAFE_METHODS: [(&str, UnsafeMethods); 3] = [
-    ("never", UnsafeMethods::Never),
-    ("with-key", UnsafeMethods::WithKey),
-    ("always", UnsafeMethods::Always),
-];
+/// Whether requests are repeated whose method does not allow it by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Repeats {
+    /// They are not.
+    Never,
+    /// If they carry an `Idempotency-Key`.
+    #[default]
+    WithKey,
+    /// They are.
+    Always,
+}
+
+pub(super) const UNSAFE_METHODS: [(&str, Repeats); 3] =
+    [("never", Repeats::Never), ("with-key", Repeats::WithKey), ("always", Repeats::Always)];
 
 impl Policy {
     /// The defaults of a preset.
@@ -66,17 +75,38 @@ impl Policy {
             spec: preset.policy(),
             hedge: None,
             retry_on: preset.retry_on(),
-            unsafe_methods: UnsafeMethods::default(),
+            unsafe_methods: Repeats::default(),
         }
     }
 
+    /// All policies of a file, by name.
+    pub fn all(root: &Fields<'_>) -> BTreeMap<String, Self> {
+        let policies = root.named("policy").into_iter();
+        policies.map(|(name, fields)| (name, Self::read(&fields))).collect()
+    }
+
+    /// The policy of calls to an upstream, where nothing names one: that of the same name, or the defaults of its preset.
+    pub fn for_upstream(
+        name: &str,
+        policies: &BTreeMap<String, Self>,
+        upstreams: &BTreeMap<String, Upstream>,
+    ) -> Self {
+        let preset = || upstreams.get(name).map_or_else(Preset::default, |found| found.preset);
+        policies.get(name).cloned().unwrap_or_else(|| Self::of(preset()))
+    }
+
     /// The statuses that are worth another attempt.
-    pub fn statuses(&self) -> Statuses {
+    pub fn codes(&self) -> Vec<u16> {
         let status = |on: &RetryOn| match on {
             RetryOn::Status(code) => Some(*code),
             RetryOn::Connect | RetryOn::Timeout => None,
         };
-        Statuses::of(&self.retry_on.iter().filter_map(status).collect::<Vec<_>>())
+        self.retry_on.iter().filter_map(status).collect()
+    }
+
+    /// Another timeout for the whole call. One attempt may take all of it where it might before, or else an equal share at most.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        within(timeout, &mut self.spec);
     }
 
     /// Who waits for its calls, for [`quell_core::lint`].
@@ -84,7 +114,7 @@ impl Policy {
         if self.preset == Preset::Background { Kind::Background } else { Kind::Online }
     }
 
-    pub(super) fn read(fields: &Fields<'_>) -> Self {
+    fn read(fields: &Fields<'_>) -> Self {
         let mut policy = Self::of(Preset::read(fields));
         let spec = &mut policy.spec;
         fields.set("attempts", &mut spec.attempts);
@@ -127,8 +157,8 @@ impl Policy {
     }
 }
 
-/// Another timeout for the whole call. One attempt may take all of it where it might before, or else an equal share at most.
-pub(super) fn within(timeout: Duration, spec: &mut PolicySpec) {
+/// See [`Policy::set_timeout`].
+fn within(timeout: Duration, spec: &mut PolicySpec) {
     let share = timeout / spec.attempts.max(1);
     let may_take_all = spec.per_try_timeout == Some(spec.timeout);
     let fit = |usual: Duration| if may_take_all { timeout } else { usual.min(share) };

@@ -1,12 +1,10 @@
 //! `[upstream.*]`: what everybody who calls it shares.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use quell_core::{
     endpoints::Ejection,
     in_flight::Limit,
-    limiter,
-    mode::Mode,
     pools,
     queue::Order,
     spec::{Gate, UpstreamSpec},
@@ -17,6 +15,7 @@ use super::{
     breaker::Breaker,
     budget::{self, Budget},
     fields::{Fields, Switch},
+    limit::{mode, rate_limit},
     policy::strip,
     preset::Preset,
     reach::{ClientTls, HostField, Protocol},
@@ -52,8 +51,6 @@ pub struct Upstream {
     pub tls: ClientTls,
 }
 
-/// The modes, by the words for them.
-pub(super) const MODES: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("report", Mode::Report)];
 /// The orders, by the words for them.
 pub(super) const ORDERS: [(&str, Order); 3] =
     [("fifo", Order::Fifo), ("lifo", Order::Lifo), ("adaptive-lifo", Order::AdaptiveLifo)];
@@ -80,7 +77,17 @@ impl Upstream {
         }
     }
 
-    pub(super) fn read(fields: &Fields<'_>) -> Self {
+    /// All upstreams of a file, by name.
+    pub fn all(root: &Fields<'_>) -> BTreeMap<String, Self> {
+        let read = |(name, fields): (String, Fields<'_>)| {
+            let upstream = Self::read(&fields);
+            upstream.check(&fields);
+            (name, upstream)
+        };
+        root.named("upstream").into_iter().map(read).collect()
+    }
+
+    fn read(fields: &Fields<'_>) -> Self {
         let mut upstream = Self::of(Preset::read(fields));
         upstream.endpoints(fields);
         upstream.reach(fields);
@@ -212,7 +219,7 @@ impl Upstream {
     }
 
     /// Asks the core, with the attempts' timeout of whoever calls it.
-    pub(super) fn check(&self, fields: &Fields<'_>) {
+    fn check(&self, fields: &Fields<'_>) {
         let per_try = Duration::from_secs(10); // every one is as good to the check
         if let Err(error) = quell_core::Upstream::new(self.spec, per_try, 0, quell_core::Time::ZERO)
         {
@@ -225,22 +232,6 @@ impl Upstream {
 const CEILING: u32 = 4_096;
 /// Most that may wait: a longer queue is no place to wait in.
 const MOST_QUEUED: usize = 65_536;
-
-/// A rate limit, which has no default: whoever limits has a number in mind.
-pub(super) fn rate_limit(fields: &Fields<'_>) -> Option<limiter::Spec> {
-    fields.needs("per_second", "how many per second, such as 1000");
-    let burst = fields.get("burst");
-    let per_second: f64 = fields.get("per_second")?;
-    // One second's worth.
-    let usual = per_second.ceil().max(1.0) as u32;
-    Some(limiter::Spec { per_second, burst: burst.unwrap_or(usual) })
-}
-
-pub(super) fn mode(fields: &Fields<'_>, mode: &mut Mode) {
-    if let Some(word) = fields.word("mode", &MODES) {
-        *mode = word;
-    }
-}
 
 enum Slots {
     Off,

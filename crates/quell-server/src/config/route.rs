@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use http::HeaderValue;
-use quell_core::{
+use quell::core::{
     idempotency::{OnExpiry, Rules, Spec},
     limiter,
     mode::Mode,
 };
 
+use quell_config::limit::limited;
+
 use super::{
-    Config,
+    Config, Policy,
     fields::{self, Fields},
     matches::{self, Match},
-    policy::{Policy, within},
     read::{Raw, Read},
     shape::Shape,
-    tenant::limited,
 };
 
 /// Longest body of a fallback: it is kept in memory.
@@ -167,7 +167,7 @@ impl Route {
         if self.timeout.is_none() && self.per_try_timeout.is_none() {
             return; // the policy has been looked at
         }
-        if let Err(error) = quell_core::Policy::new(config.policy_of(self).spec) {
+        if let Err(error) = quell::core::Policy::new(config.policy_of(self).spec) {
             fields.invalid(&error);
         }
     }
@@ -180,7 +180,7 @@ impl Config {
         let named = route.policy.as_ref().and_then(|name| self.policies.get(name));
         let mut policy = named.cloned().unwrap_or_else(|| self.policy_for(&route.upstream));
         if let Some(written) = route.timeout {
-            within(written, &mut policy.spec);
+            policy.set_timeout(written);
         }
         if route.per_try_timeout.is_some() {
             policy.spec.per_try_timeout = route.per_try_timeout;

@@ -2,9 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use quell_core::ladder::{self, Ladder, Names};
+use quell::core::ladder::{self, Ladder, Names};
 
-use super::{fields::Fields, secret::Secret};
+use super::{Secret, fields::Fields};
 
 /// Where keys and events are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]

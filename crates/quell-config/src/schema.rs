@@ -3,48 +3,48 @@
 //! **Why.** A schema that is written by hand says what somebody remembered. This one is what the reader was heard to ask for, so
 //! a setting that is read is in it, with its words and its kind of value, and one that is not is not.
 //!
-//! **How.** A file with every table in it is read once, and once more with each word that a setting knows: what is asked
+//! **How.** A host hands over a file with every table in it, and its reader. The file is read once, and once more with each word that a setting knows: what is asked
 //! for may depend on it, as a budget's numbers do on its kind. All that was asked for is written down.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Config,
     described::meaning,
     document::{Document, Override},
+    fields::Fields,
     shape::{Json, Shape},
 };
 
-/// Every table there is.
-const TABLES: &str = include_str!("schema.toml");
 /// Largest number that all readers of JSON read as it is written.
 const LARGEST: u64 = 1 << 53;
 
-/// What the file can hold, as a JSON Schema.
+/// What a host's file can hold, as a JSON Schema: what its reader asks for in a file that has every table.
 ///
 /// What depends on something else, such as the numbers of a budget on its kind, is allowed with either; reading the file
 /// is stricter.
 ///
 /// ```
-/// let schema = quell::config::schema();
+/// let schema = quell_config::schema("[policy.x]", &|root| {
+///     quell_config::Policy::all(root);
+/// });
 /// assert!(schema.contains("\"per_try_timeout\""));
 /// ```
-pub fn schema() -> String {
+pub fn schema(tables: &str, read: &dyn Fn(&Fields<'_>)) -> String {
     let mut members = vec![
         ("$schema".to_owned(), Json::text("https://json-schema.org/draft/2020-12/schema")),
         ("title".to_owned(), Json::text("quell.toml")),
     ];
-    members.extend(record().members(""));
+    members.extend(record(tables, read).members(""));
     format!("{}\n", Json::Object(members))
 }
 
 /// All that is ever asked for.
-pub(super) fn record() -> Record {
+pub(super) fn record(tables: &str, read: &dyn Fn(&Fields<'_>)) -> Record {
     let mut record = Record::default();
     let mut runs = vec![Vec::new()];
     while let Some(overrides) = runs.pop() {
-        let Ok(document) = Document::parse("schema", TABLES, &overrides) else { continue };
-        record = listen(document, record);
+        let Ok(document) = Document::parse("schema", tables, &overrides) else { continue };
+        record = listen(document, record, read);
         for word in std::mem::take(&mut record.untried) {
             runs.push(overrides.iter().cloned().chain([word]).collect());
         }
@@ -53,13 +53,10 @@ pub(super) fn record() -> Record {
 }
 
 /// Reads a document for what is asked for, whether or not it is right.
-pub(super) fn listen(document: Document, record: Record) -> Record {
+pub(super) fn listen(document: Document, record: Record, read: &dyn Fn(&Fields<'_>)) -> Record {
     document.listen(record);
     let root = document.root();
-    Config::default().read(&root);
-    for (_, scenario) in root.named("scenario") {
-        scenario.leave();
-    }
+    read(&root);
     drop(root);
     document.heard()
 }

@@ -72,6 +72,6 @@ impl Preset {
 }
 
 /// The word for a meaning.
-pub(super) fn word<T: PartialEq>(words: &[(&'static str, T)], meaning: T) -> &'static str {
+pub fn word<T: PartialEq>(words: &[(&'static str, T)], meaning: T) -> &'static str {
     words.iter().find(|(_, known)| *known == meaning).map_or("", |(word, _)| word)
 }
