@@ -9,9 +9,11 @@ use quell_core::{
 };
 
 use super::{
-    fields::Fields,
+    preset::word,
     read::{Raw, Read},
+    setting::{Value, Write},
     shape::Shape,
+    table::Table,
 };
 
 /// A breaker as written, and as the core takes it.
@@ -37,7 +39,7 @@ pub enum Counted {
 }
 
 impl Counted {
-    pub(super) const FAULTS: [(&'static str, Fault); 5] = [
+    const FAULTS: [(&'static str, Fault); 5] = [
         ("connect", Fault::Connect),
         ("timeout", Fault::Timeout),
         ("overload", Fault::Overload),
@@ -73,8 +75,17 @@ impl Read for Counted {
     }
 }
 
+impl Write for Counted {
+    fn write(&self) -> Option<Value> {
+        Some(match self {
+            Self::Code(code) => Value::Whole((*code).into()),
+            Self::Fault(fault) => Value::text(word(&Self::FAULTS, *fault)),
+        })
+    }
+}
+
 /// The modes, by the words for them.
-pub(super) const MODES: [(&str, Mode); 5] = [
+const MODES: [(&str, Mode); 5] = [
     ("enforce", Mode::Enforce),
     ("report", Mode::Report),
     ("disabled", Mode::Disabled),
@@ -97,40 +108,40 @@ impl Breaker {
         Self { spec, keys: None, record: Vec::new(), ignore: Vec::new() }
     }
 
-    pub(super) fn read(fields: &Fields<'_>) -> Self {
+    pub(super) fn settings(&mut self, table: &Table<'_>) {
+        table.written_last(&["keys"]);
         let presets = [
             ("default", Spec::default()),
             ("classic", Spec::classic()),
             ("hardened", Spec::hardened()),
             ("consecutive", Spec::consecutive()),
         ];
-        let mut breaker = Self::of(fields.word("preset", &presets).unwrap_or_default());
-        let spec = &mut breaker.spec;
-        if let Some(mode) = fields.word("mode", &MODES) {
-            spec.mode = mode;
+        if let Some(preset) = table.preset("preset", &presets, "what the defaults are") {
+            *self = Self::of(preset);
         }
-        rates(fields, spec);
-        fields.set("min_calls", &mut spec.min_calls);
-        fields.set("failure_rate", &mut spec.failure_rate);
-        fields.set("slow", &mut spec.slow);
-        fields.set("slow_rate", &mut spec.slow_rate);
-        fields.set("consecutive", &mut spec.consecutive);
-        fields.set("open", &mut spec.open);
-        fields.set("growth", &mut spec.growth);
-        fields.set("growth_after", &mut spec.growth_after);
-        fields.set("open_max", &mut spec.open_max);
-        fields.set("probes", &mut spec.probes);
-        fields.set("successes", &mut spec.successes);
-        fields.set("failures", &mut spec.failures);
-        fields.set("ramp", &mut spec.ramp);
-        fields.set("keys", &mut breaker.keys);
-        breaker.lists(fields);
-        breaker
+        let spec = &mut self.spec;
+        let means =
+            "enforce; report: decides and counts, and changes nothing; or held in one state";
+        table.word("mode", &mut spec.mode, &MODES, means);
+        rates(table, spec);
+        table.set("min_calls", &mut spec.min_calls, "nothing is decided on fewer calls");
+        let means = "the share of failures at which it opens";
+        table.set("failure_rate", &mut spec.failure_rate, means);
+        table.set("slow", &mut spec.slow, "an answer that takes longer is slow");
+        let means = "the share of slow answers at which it opens";
+        table.set("slow_rate", &mut spec.slow_rate, means);
+        let means = "failures in a row at which it opens; 0 for never";
+        table.set("consecutive", &mut spec.consecutive, means);
+        opens(table, spec);
+        let means = "how many keys, such as shards, have a breaker of their own";
+        table.set("keys", &mut self.keys, means);
+        self.lists(table);
     }
 
-    fn lists(&mut self, fields: &Fields<'_>) {
-        self.record = fields.list("record").unwrap_or_default();
-        self.ignore = fields.list("ignore").unwrap_or_default();
+    fn lists(&mut self, table: &Table<'_>) {
+        let means = "statuses and faults that count as failures, whatever they are elsewhere";
+        table.list("record", &mut self.record, means);
+        table.list("ignore", &mut self.ignore, "statuses and faults that do not count");
         for (name, listed, list) in [
             ("record", &self.record, &mut self.spec.record.record),
             ("ignore", &self.ignore, &mut self.spec.record.ignore),
@@ -138,15 +149,30 @@ impl Breaker {
             match list_of(listed) {
                 Ok(right) => *list = right,
                 Err(record::Invalid::TooMany(count)) => {
-                    fields.wrong(
+                    table.wrong(
                         name,
                         format_args!("has {count} codes: write at most 16, or kinds of fault"),
                     );
                 }
-                Err(error) => fields.wrong(name, format_args!("is wrong: {error}")),
+                Err(error) => table.wrong(name, format_args!("is wrong: {error}")),
             }
         }
     }
+}
+
+/// For how long it is open, and how calls return.
+fn opens(table: &Table<'_>, spec: &mut Spec) {
+    let means = "how long it stays open: drawn from half to all of this";
+    table.set("open", &mut spec.open, means);
+    let means = "by how much the open time grows with each failed return; 1 for not at all";
+    table.set("growth", &mut spec.growth, means);
+    table.set("growth_after", &mut spec.growth_after, "after how many failed returns it grows");
+    table.set("open_max", &mut spec.open_max, "the longest open time");
+    let means = "calls at a time that may find out whether it is well again";
+    table.set("probes", &mut spec.probes, means);
+    table.set("successes", &mut spec.successes, "successes of them that close it");
+    table.set("failures", &mut spec.failures, "failures of them that open it again");
+    table.set("ramp", &mut spec.ramp, "over which time all calls return once it closes");
 }
 
 fn list_of(listed: &[Counted]) -> Result<List, record::Invalid> {
@@ -160,17 +186,33 @@ fn list_of(listed: &[Counted]) -> Result<List, record::Invalid> {
     List::of(&codes, &faults)
 }
 
-fn rates(fields: &Fields<'_>, spec: &mut Spec) {
+fn rates(table: &Table<'_>, spec: &mut Spec) {
     let words = [
         ("time", Rates::Time),
         ("calls", Rates::Calls),
         ("either", Rates::Either),
         ("off", Rates::Off),
     ];
-    let written = fields.word("over", &words);
-    let calls = fields.get("calls");
-    fields.set("window", &mut spec.window);
-    spec.over = match (written, calls) {
+    let (over, count) = match spec.over {
+        Over::Time => ("time", None),
+        Over::Calls(calls) => ("calls", Some(calls)),
+        Over::Either(calls) => ("either", Some(calls)),
+        Over::Off => ("off", None),
+    };
+    let written = table.setting(
+        "over",
+        "what the rates are taken over",
+        |fields| fields.word("over", &words),
+        || Some(Value::text(over)),
+    );
+    let calls = table.setting(
+        "calls",
+        "how many calls, for calls and either",
+        |fields| fields.get("calls"),
+        || count.write(),
+    );
+    table.set("window", &mut spec.window, "how long, for time and either");
+    spec.over = match (written.flatten(), calls.flatten()) {
         (None, None) => spec.over,
         (None | Some(Rates::Calls), Some(calls)) => Over::Calls(calls),
         (Some(Rates::Calls), None) => Over::Calls(100),
@@ -178,7 +220,7 @@ fn rates(fields: &Fields<'_>, spec: &mut Spec) {
         (Some(Rates::Time), None) => Over::Time,
         (Some(Rates::Off), None) => Over::Off,
         (Some(Rates::Time | Rates::Off), Some(_)) => {
-            fields.wrong("calls", "is written, and over says not to count them: write over = \"calls\" or \"either\", or leave it out");
+            table.wrong("calls", "is written, and over says not to count them: write over = \"calls\" or \"either\", or leave it out");
             spec.over
         }
     };

@@ -7,7 +7,7 @@ use quell_core::budget::{
     sampled, tokens, window,
 };
 
-use super::fields::Fields;
+use super::{setting::Value, table::Table};
 
 /// Millionths, in which the core counts what a retry costs.
 const MILLION: f64 = 1_000_000.0;
@@ -39,12 +39,17 @@ impl Budget {
         }
     }
 
-    pub(super) fn read(fields: &Fields<'_>, usual: Self) -> Self {
-        let mut budget = usual;
-        fields.set("instances", &mut budget.instances);
-        fields.set("ephemeral", &mut budget.ephemeral);
-        budget.whole = spec(fields, usual.whole);
-        budget
+    pub(super) fn settings(&mut self, table: &Table<'_>) {
+        table.written_last(&["instances", "ephemeral", "mode"]);
+        let means =
+            "how many processes share it; floors, start and caps are divided, ratios are not";
+        table.set("instances", &mut self.instances, means);
+        // Not written where it is not so.
+        let mut ephemeral = self.ephemeral.then_some(true);
+        let means = "processes that live for a call or so start with nothing";
+        table.set("ephemeral", &mut ephemeral, means);
+        self.ephemeral = ephemeral.unwrap_or_default();
+        spec(table, &mut self.whole);
     }
 }
 
@@ -57,7 +62,7 @@ enum Kind {
 }
 
 /// Every kind with its own numbers; what a kind has no use for is not known there.
-fn spec(fields: &Fields<'_>, usual: Spec) -> Spec {
+fn spec(table: &Table<'_>, spec: &mut Spec) {
     let known = Kind::Known;
     let kinds = [
         ("tokens", known(tokens::Spec::default().into())),
@@ -78,77 +83,84 @@ fn spec(fields: &Fields<'_>, usual: Spec) -> Spec {
         ("time-only", tokens::Spec::time_only().into()),
         ("finagle", ratio::Spec::finagle().into()),
     ];
-    let usual = fields.word("preset", &presets).unwrap_or(usual);
-    let start = match fields.word("kind", &kinds) {
-        None => usual,
-        Some(Kind::Known(spec)) if spec.kind() == usual.kind() => usual,
-        Some(Kind::Known(spec)) => spec,
-        Some(Kind::Inner) => sampled::Spec::default().into(),
+    if let Some(preset) = table.preset("preset", &presets, "what the defaults are") {
+        *spec = preset;
+    }
+    let kind = table.setting(
+        "kind",
+        "by which rule retries are paid for",
+        |fields| fields.word("kind", &kinds),
+        || Some(Value::text(spec.kind())),
+    );
+    match kind.flatten() {
+        None => {}
+        Some(Kind::Known(usual)) if usual.kind() == spec.kind() => {}
+        Some(Kind::Known(usual)) => *spec = usual,
+        Some(Kind::Inner) => *spec = sampled::Spec::default().into(),
         Some(Kind::Divided) => {
-            fields.wrong("kind", "is \"divided\", which every kind can be: write instances, the number of processes, beside the fleet's own kind and numbers");
-            usual
+            table.wrong("kind", "is \"divided\", which every kind can be: write instances, the number of processes, beside the fleet's own kind and numbers");
         }
         Some(Kind::Shared) => {
-            fields.wrong("kind", "is \"shared\", which no host has yet: write kind = \"tokens\" and instances, the number of processes");
-            usual
+            table.wrong("kind", "is \"shared\", which no host has yet: write kind = \"tokens\" and instances, the number of processes");
         }
-    };
-    numbers(fields, start)
+    }
+    numbers(table, spec);
 }
 
-fn numbers(fields: &Fields<'_>, start: Spec) -> Spec {
-    match start {
-        Spec::Tokens(mut spec) => {
-            let mut bucket = spec.bucket();
-            tokens_of(fields, &mut bucket);
-            (spec.max, spec.ratio, spec.start) = (bucket.max, bucket.ratio, bucket.start);
-            fields.set("refill", &mut spec.refill);
-            fields.set("pause_below", &mut spec.pause_below);
-            cost(fields, &mut spec.cost);
-            spec.into()
+fn numbers(table: &Table<'_>, spec: &mut Spec) {
+    match spec {
+        Spec::Tokens(spec) => tokens_and_cost(table, spec),
+        Spec::Grpc(spec) => bucket(table, &mut spec.bucket),
+        Spec::FailedRetry(spec) => bucket(table, &mut spec.bucket),
+        Spec::Adaptive(spec) => {
+            bucket(table, &mut spec.bucket);
+            let means = "the weight of the newest attempt in the share of successes";
+            table.set("alpha", &mut spec.alpha, means);
+            let means = "below this share of successes, retries need half a bucket";
+            table.set("success_floor", &mut spec.success_floor, means);
         }
-        Spec::Grpc(mut spec) => {
-            tokens_of(fields, &mut spec.bucket);
-            spec.into()
+        Spec::Ratio(spec) => {
+            share(table, &mut spec.ratio, &mut spec.window);
+            let means = "retries per second whatever succeeds, in every process";
+            table.set("floor", &mut spec.floor, means);
         }
-        Spec::FailedRetry(mut spec) => {
-            tokens_of(fields, &mut spec.bucket);
-            spec.into()
+        Spec::Window(spec) => {
+            share(table, &mut spec.ratio, &mut spec.window);
+            let means = "retries in a window without successes, in every process";
+            table.set("bootstrap", &mut spec.bootstrap, means);
         }
-        Spec::Adaptive(mut spec) => {
-            tokens_of(fields, &mut spec.bucket);
-            fields.set("alpha", &mut spec.alpha);
-            fields.set("success_floor", &mut spec.success_floor);
-            spec.into()
+        Spec::Probabilistic(spec) => {
+            table.set("target", &mut spec.target, "retries as a share of all attempts");
+            let means = "the chance of a retry until ten attempts are known";
+            table.set("unknown", &mut spec.unknown, means);
+            table.set("half_life", &mut spec.half_life, "what happened so long ago counts half");
         }
-        Spec::Ratio(mut spec) => {
-            share_of(fields, &mut spec.ratio, &mut spec.window);
-            fields.set("floor", &mut spec.floor);
-            spec.into()
-        }
-        Spec::Window(mut spec) => {
-            share_of(fields, &mut spec.ratio, &mut spec.window);
-            fields.set("bootstrap", &mut spec.bootstrap);
-            spec.into()
-        }
-        Spec::Probabilistic(mut spec) => {
-            fields.set("target", &mut spec.target);
-            fields.set("unknown", &mut spec.unknown);
-            fields.set("half_life", &mut spec.half_life);
-            spec.into()
-        }
-        Spec::Sampled(spec) => sample(fields, spec).into(),
-        Spec::Unlimited | Spec::None => start,
+        Spec::Sampled(spec) => sample(table, spec),
+        Spec::Unlimited | Spec::None => {}
     }
 }
 
-fn sample(fields: &Fields<'_>, mut sampled: sampled::Spec) -> sampled::Spec {
-    fields.set("fraction", &mut sampled.fraction);
-    if let Some(inside) = fields.table("inner") {
-        let inner = spec(&inside, sampled.inner.into());
+fn tokens_and_cost(table: &Table<'_>, spec: &mut tokens::Spec) {
+    let mut bucket = spec.bucket();
+    self::bucket(table, &mut bucket);
+    (spec.max, spec.ratio, spec.start) = (bucket.max, bucket.ratio, bucket.start);
+    table.set("refill", &mut spec.refill, "one token per this long, whatever succeeds");
+    let means = "the share of max below which retries pause";
+    table.set("pause_below", &mut spec.pause_below, means);
+    table.inside("cost", "tokens that a retry costs, by what failed", |inside| {
+        cost(inside, &mut spec.cost);
+    });
+}
+
+fn sample(table: &Table<'_>, sampled: &mut sampled::Spec) {
+    let means = "the share of failures that may ask the inner budget";
+    table.set("fraction", &mut sampled.fraction, means);
+    table.inside("inner", "the budget that those who are drawn ask", |inside| {
+        let mut inner = sampled.inner.into();
+        spec(inside, &mut inner);
         match sampled::Inner::of(inner) {
             Some(inner) => sampled.inner = inner,
-            None => fields.wrong(
+            None => table.wrong(
                 "inner",
                 format_args!(
                     "is of kind \"{}\": write a kind that can be asked, such as \"tokens\"",
@@ -156,38 +168,34 @@ fn sample(fields: &Fields<'_>, mut sampled: sampled::Spec) -> sampled::Spec {
                 ),
             ),
         }
-    }
-    sampled
+    });
 }
 
-fn tokens_of(fields: &Fields<'_>, bucket: &mut Bucket) {
-    fields.set("max", &mut bucket.max);
-    fields.set("ratio", &mut bucket.ratio);
-    fields.set("start", &mut bucket.start);
+const RATIO: &str = "what a success earns: 0.1 for one retry per ten";
+
+fn bucket(table: &Table<'_>, bucket: &mut Bucket) {
+    table.set("max", &mut bucket.max, "tokens it can hold");
+    table.set("ratio", &mut bucket.ratio, RATIO);
+    table.set("start", &mut bucket.start, "tokens it starts with; max if not written");
 }
 
-fn share_of(fields: &Fields<'_>, ratio: &mut f64, window: &mut Duration) {
-    fields.set("ratio", ratio);
-    fields.set("window", window);
+fn share(table: &Table<'_>, ratio: &mut f64, window: &mut Duration) {
+    table.set("ratio", ratio, RATIO);
+    table.set("window", window, "how far back successes and retries count");
 }
 
-fn cost(fields: &Fields<'_>, cost: &mut tokens::Cost) {
-    let Some(inside) = fields.table("cost") else { return };
-    let set = |name, into: &mut u32| {
-        if let Some(tokens) = inside.get::<f64>(name) {
-            // Whatever is no cost ends up as 0 or the most there is, and the core refuses both.
+fn cost(table: &Table<'_>, cost: &mut tokens::Cost) {
+    let set = |name, into: &mut u32, means| {
+        let mut tokens = f64::from(*into) / MILLION;
+        if table.set(name, &mut tokens, means) {
+            // What is no cost ends up as 0 or the most there is, and the core refuses both.
             *into = (tokens * MILLION).round() as u32;
         }
     };
-    set("connect", &mut cost.connect);
-    set("timeout", &mut cost.timeout);
-    set("overload", &mut cost.overload);
-    set("server", &mut cost.server);
-}
-
-/// What a retry costs, in tokens.
-pub(super) fn in_tokens(cost: u32) -> f64 {
-    f64::from(cost) / MILLION
+    set("connect", &mut cost.connect, "after no connection");
+    set("timeout", &mut cost.timeout, "after no answer in time");
+    set("overload", &mut cost.overload, "after a word that it is too much");
+    set("server", &mut cost.server, "after any other failure of the upstream");
 }
 
 /// Whether a budget is one, in the core's words.

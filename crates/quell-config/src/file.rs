@@ -55,6 +55,7 @@ pub fn parse<T>(
 
 /// Asks for the version, which every file begins with.
 pub fn version(root: &Fields<'_>) {
+    root.means("version", "which form the file has: 1");
     root.needs("version", "version = 1 in the first line");
     if let Some(other) = root.get::<u32>("version").filter(|version| *version != VERSION) {
         root.wrong("version", format_args!("is {other}: write 1, which is what this quell reads"));

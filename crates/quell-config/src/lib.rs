@@ -8,7 +8,7 @@
 //! **How.** TOML, version 1. A flag goes over a variable of the environment
 //! (`QUELL__UPSTREAM__PAYMENTS__BUDGET__MAX=50`), that over the file, and that over the [preset](Preset). [`parse`] hands the
 //! outermost table to a reader as [`Fields`](fields::Fields). The reader asks for settings by name and type. What nobody
-//! asked for is a mistake.
+//! asked for is a mistake. A [`Table`](table::Table) declares each setting once, for all that is done with settings.
 //!
 //! This crate is a part of `quell` and of the `quell` command. Users of the library find what they need in `quell::config`.
 //!
@@ -37,9 +37,9 @@
 //! # Ok::<_, quell_config::Problems>(())
 //! ```
 
+mod backoff;
 mod breaker;
 mod budget;
-mod described;
 mod document;
 pub mod fields;
 mod file;
@@ -49,8 +49,6 @@ mod mistakes_tests;
 mod node;
 mod policy;
 mod preset;
-#[allow(missing_docs, reason = "one table of settings takes its place")]
-pub mod print;
 mod problem;
 mod reach;
 pub mod read;
@@ -58,19 +56,22 @@ mod schema;
 #[cfg(test)]
 mod schema_tests;
 mod secret;
+pub mod setting;
 pub mod shape;
+pub mod table;
 mod target;
 #[cfg(test)]
 mod tests;
 mod upstream;
 pub mod value;
 
+pub use backoff::backoff;
 pub use breaker::{Breaker, Counted};
 pub use budget::Budget;
 pub use document::{Idle, Override};
 pub use file::{Error, load, parse, text, version};
-pub use policy::{Hedged, Policy, Repeats, RetryOn, backoff};
-pub use preset::{Preset, word};
+pub use policy::{Hedged, Policy, Repeats, RetryOn};
+pub use preset::Preset;
 pub use problem::{Place, Problem, Problems};
 pub use reach::{ClientTls, HostField, Protocol};
 pub use schema::schema;

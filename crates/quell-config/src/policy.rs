@@ -2,18 +2,16 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use quell_core::{
-    backoff::{self, Jitter, Shape, Waits},
-    hedge::Hedge,
-    lint::Kind,
-    spec::PolicySpec,
-};
+use quell_core::{hedge::Hedge, lint::Kind, spec::PolicySpec};
 
 use super::{
-    fields::{Fields, Switch},
+    backoff::waits,
+    fields::Fields,
     preset::Preset,
     read::{Raw, Read},
+    setting::{Settings, Value, Write},
     shape,
+    table::{self, Table},
     upstream::Upstream,
 };
 
@@ -81,8 +79,18 @@ impl Policy {
 
     /// All policies of a file, by name.
     pub fn all(root: &Fields<'_>) -> BTreeMap<String, Self> {
-        let policies = root.named("policy").into_iter();
-        policies.map(|(name, fields)| (name, Self::read(&fields))).collect()
+        root.means("policy", "how calls behave, by name");
+        let read = |(name, fields): (String, Fields<'_>)| {
+            let mut policy = Self::of(Preset::default());
+            policy.settings(&Table::reading(&fields));
+            (name, policy)
+        };
+        root.named("policy").into_iter().map(read).collect()
+    }
+
+    /// All of it, as it stands in a file.
+    pub fn written(&self) -> Settings {
+        table::written(|table| self.clone().settings(table))
     }
 
     /// The policy of calls to an upstream, where nothing names one: that of the same name, or the defaults of its preset.
@@ -114,46 +122,78 @@ impl Policy {
         if self.preset == Preset::Background { Kind::Background } else { Kind::Online }
     }
 
-    fn read(fields: &Fields<'_>) -> Self {
-        let mut policy = Self::of(Preset::read(fields));
-        let spec = &mut policy.spec;
-        fields.set("attempts", &mut spec.attempts);
-        within(fields.get("timeout").unwrap_or(spec.timeout), spec);
-        fields.set("per_try_timeout", &mut spec.per_try_timeout);
-        if let Some(fields) = fields.table("backoff") {
-            backoff(&fields, &mut spec.backoff);
+    fn settings(&mut self, table: &Table<'_>) {
+        table.written_last(&["hint", "hedge"]);
+        if table.word("preset", &mut self.preset, &Preset::WORDS, "what the defaults are") {
+            *self = Self::of(self.preset);
         }
-        if let Some(hint) = fields.table("hint") {
-            hint.set("cap", &mut spec.hint_cap);
+        let spec = &mut self.spec;
+        table.set(
+            "attempts",
+            &mut spec.attempts,
+            "how often a call is sent at most, the first time included",
+        );
+        let mut timeout = spec.timeout;
+        table.set("timeout", &mut timeout, "the longest that a call takes, waits included");
+        if table.reads() {
+            within(timeout, spec);
         }
-        policy.hedge(fields);
-        if let Some(retry_on) = fields.list("retry_on") {
-            policy.retry_on = retry_on;
-            policy.retry_on.sort_unstable();
-            policy.retry_on.dedup();
+        table.set(
+            "per_try_timeout",
+            &mut spec.per_try_timeout,
+            "the longest that one attempt takes; not written, at most an equal share of timeout",
+        );
+        table.inside("backoff", "how long to wait before another attempt", |inside| {
+            waits(inside, &mut spec.backoff);
+        });
+        table.inside("hint", "what is done with a wait that the upstream asks for", |inside| {
+            let means = "a longer wait asked for by the upstream ends the call";
+            inside.set("cap", &mut spec.hint_cap, means);
+        });
+        self.hedge(table);
+        self.repeats(table);
+        if let Err(error) = quell_core::Policy::new(self.spec) {
+            table.invalid(&error);
         }
-        if !policy.retry_on.starts_with(&[RetryOn::Connect, RetryOn::Timeout]) {
-            let instead = "connect failures and timeouts are retried whether or not they are in it";
-            fields.idle("retry_on", instead);
-        }
-        if let Some(word) = fields.word("unsafe_methods", &UNSAFE_METHODS) {
-            policy.unsafe_methods = word;
-        }
-        if let Err(error) = quell_core::Policy::new(policy.spec) {
-            fields.invalid(&error);
-        }
-        policy
     }
 
-    fn hedge(&mut self, fields: &Fields<'_>) {
-        let Switch::On(hedge) = fields.switch("hedge") else { return };
-        let mut hedged = Hedged { after: 0.95, at_least: Duration::from_millis(10) };
-        hedge.set("after", &mut hedged.after);
-        hedge.set("at_least", &mut hedged.at_least);
-        match Hedge::new(hedged.after, hedged.at_least) {
-            Ok(hedge) => (self.spec.hedge, self.hedge) = (Some(hedge), Some(hedged)),
-            Err(error) => fields.invalid(&error),
+    /// What is repeated at all.
+    fn repeats(&mut self, table: &Table<'_>) {
+        let means = "what is worth another attempt: statuses, connect and timeout, of which the last two hold in any case";
+        if table.list("retry_on", &mut self.retry_on, means) {
+            self.retry_on.sort_unstable();
+            self.retry_on.dedup();
         }
+        if !self.retry_on.starts_with(&[RetryOn::Connect, RetryOn::Timeout]) {
+            let instead = "connect failures and timeouts are retried whether or not they are in it";
+            table.idle("retry_on", instead);
+        }
+        table.word(
+            "unsafe_methods",
+            &mut self.unsafe_methods,
+            &UNSAFE_METHODS,
+            "whether requests whose method does not allow a repeat by itself are repeated",
+        );
+    }
+
+    fn hedge(&mut self, table: &Table<'_>) {
+        let (spec, means) =
+            (&mut self.spec, "a second attempt beside one that is slow, or \"off\"");
+        table.switch("hedge", &mut self.hedge, means, |inside, written| {
+            let usual = Hedged { after: 0.95, at_least: Duration::from_millis(10) };
+            let mut hedged = written.unwrap_or(usual);
+            let means = "the share of attempts that are quicker than what is hedged";
+            inside.set("after", &mut hedged.after, means);
+            inside.set("at_least", &mut hedged.at_least, "no hedge before this");
+            match Hedge::new(hedged.after, hedged.at_least) {
+                Ok(hedge) => spec.hedge = Some(hedge),
+                Err(error) => {
+                    table.invalid(&error);
+                    return None;
+                }
+            }
+            Some(hedged)
+        });
     }
 }
 
@@ -188,75 +228,12 @@ impl Read for RetryOn {
     }
 }
 
-/// The kinds of backoff, by the words for them.
-#[derive(Clone, Copy, PartialEq)]
-enum Grows {
-    Not,
-    Fixed,
-    Linear,
-    Exponential,
-    List,
-}
-
-/// Reads waits between attempts, as in `backoff = { base = "100ms", cap = "2s" }`, over what there is.
-pub fn backoff(fields: &Fields<'_>, spec: &mut backoff::Spec) {
-    let kinds = [
-        ("exponential", Grows::Exponential),
-        ("fixed", Grows::Fixed),
-        ("linear", Grows::Linear),
-        ("list", Grows::List),
-        ("none", Grows::Not),
-    ];
-    let usual = if fields.has("waits") { Grows::List } else { Grows::Exponential };
-    let grows = fields.word("kind", &kinds).unwrap_or(usual);
-    match grows {
-        Grows::Not => spec.shape = Shape::None,
-        Grows::List => {
-            let waits: Vec<Duration> = fields.list("waits").unwrap_or_default();
-            match Waits::new(&waits) {
-                Ok(waits) => {
-                    spec.shape = Shape::List(waits);
-                    spec.cap = spec.cap.max(waits.longest());
-                }
-                Err(error) => fields.invalid(&strip("backoff.", &error)),
-            }
-        }
-        Grows::Fixed => spec.shape = Shape::Fixed,
-        Grows::Linear => spec.shape = Shape::Linear,
-        Grows::Exponential => {
-            let mut factor = 2.0;
-            fields.set("factor", &mut factor);
-            spec.shape = Shape::Exponential { factor };
-        }
+impl Write for RetryOn {
+    fn write(&self) -> Option<Value> {
+        Some(match self {
+            Self::Connect => Value::text("connect"),
+            Self::Timeout => Value::text("timeout"),
+            Self::Status(code) => Value::Whole((*code).into()),
+        })
     }
-    if !matches!(grows, Grows::Not | Grows::List) {
-        fields.set("base", &mut spec.base);
-    }
-    fields.set("cap", &mut spec.cap);
-    jitter(fields, &mut spec.jitter);
-    if grows != Grows::List && fields.has("waits") {
-        fields.wrong("waits", "is a list of waits: write kind = \"list\", or leave it out");
-    }
-}
-
-fn jitter(fields: &Fields<'_>, jitter: &mut Jitter) {
-    let words = [
-        ("full", Jitter::Full),
-        ("equal", Jitter::Equal),
-        ("decorrelated", Jitter::Decorrelated),
-        ("none", Jitter::None),
-        ("proportional", Jitter::Proportional(0.2)),
-    ];
-    if let Some(word) = fields.word("jitter", &words) {
-        *jitter = word;
-    }
-    if let Jitter::Proportional(share) = jitter {
-        fields.set("share", share);
-    }
-}
-
-/// A message of the core about a part of this table, seen from this table.
-pub(super) fn strip(prefix: &str, error: &impl std::fmt::Display) -> String {
-    let message = error.to_string();
-    message.strip_prefix(prefix).map_or_else(|| message.clone(), str::to_owned)
 }

@@ -2,7 +2,7 @@
 
 use quell_core::spec::{PolicySpec, UpstreamSpec};
 
-use super::{fields::Fields, policy::RetryOn};
+use super::policy::RetryOn;
 
 /// What a policy or an upstream starts from. A file means the same in every host, so it is not the host who chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -65,13 +65,9 @@ impl Preset {
         let always = [RetryOn::Connect, RetryOn::Timeout];
         always.into_iter().chain(statuses.iter().map(|&code| RetryOn::Status(code))).collect()
     }
-
-    pub(super) fn read(fields: &Fields<'_>) -> Self {
-        fields.word("preset", &Self::WORDS).unwrap_or_default()
-    }
 }
 
 /// The word for a meaning.
-pub fn word<T: PartialEq>(words: &[(&'static str, T)], meaning: T) -> &'static str {
+pub(super) fn word<T: PartialEq>(words: &[(&'static str, T)], meaning: T) -> &'static str {
     words.iter().find(|(_, known)| *known == meaning).map_or("", |(word, _)| word)
 }

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use super::{Upstream, fields::Fields};
+use super::{Upstream, table::Table};
 
 /// The shortest time between two lookups of a name.
 const OFTEN: Duration = Duration::from_millis(100);
@@ -43,55 +43,62 @@ pub struct ClientTls {
 }
 
 /// What upstreams speak, by the words for it.
-pub(super) const PROTOCOLS: [(&str, Protocol); 3] =
+const PROTOCOLS: [(&str, Protocol); 3] =
     [("auto", Protocol::Auto), ("http1", Protocol::Http1), ("http2", Protocol::Http2)];
 /// Which `Host` they see, by the words for it.
-pub(super) const HOSTS: [(&str, HostField); 2] =
-    [("keep", HostField::Keep), ("rewrite", HostField::Rewrite)];
+const HOSTS: [(&str, HostField); 2] = [("keep", HostField::Keep), ("rewrite", HostField::Rewrite)];
 
 impl Upstream {
-    pub(super) fn reach(&mut self, fields: &Fields<'_>) {
-        self.protocol = fields.word("protocol", &PROTOCOLS).unwrap_or_default();
-        self.host = fields.word("host", &HOSTS).unwrap_or_default();
-        fields.set("resolve", &mut self.resolve);
+    pub(super) fn reach(&mut self, table: &Table<'_>) {
+        let means = "what it speaks; auto: what it offers by TLS, else HTTP/1.1; http2 without TLS: right from the start";
+        table.word("protocol", &mut self.protocol, &PROTOCOLS, means);
+        let means = "which Host it sees: the caller's, or its own";
+        table.word("host", &mut self.host, &HOSTS, means);
+        table.set("resolve", &mut self.resolve, "how often names are looked up again");
         if self.resolve < OFTEN {
-            fields.wrong("resolve", "is too short: write at least \"100ms\", such as \"30s\"");
+            table.wrong("resolve", "is too short: write at least \"100ms\", such as \"30s\"");
         }
-        fields.set("connect_timeout", &mut self.connect_timeout);
+        let means = "the longest that a connection may take, TLS included";
+        table.set("connect_timeout", &mut self.connect_timeout, means);
         if self.connect_timeout.is_zero() {
-            fields.wrong("connect_timeout", "is 0s: write a duration such as \"2s\"");
+            table.wrong("connect_timeout", "is 0s: write a duration such as \"2s\"");
         }
-        let Some(inside) = fields.table("tls") else { return };
-        self.tls = ClientTls::read(&inside);
-        if !self.endpoints.is_empty() && !self.endpoints.iter().any(|target| target.tls) {
-            fields.wrong(
-                "tls",
-                "is for endpoints that speak it, and none does: write https://, or leave it out",
-            );
-        }
+        let mut tls = (self.tls != ClientTls::default()).then(|| self.tls.clone());
+        let means = "what it must show, and what it is shown, where it speaks TLS";
+        table.maybe("tls", &mut tls, means, |inside, written| {
+            let mut tls = written.unwrap_or_default();
+            tls.settings(inside);
+            if !self.endpoints.is_empty() && !self.endpoints.iter().any(|target| target.tls) {
+                table.wrong(
+                    "tls",
+                    "is for endpoints that speak it, and none does: write https://, or leave it out",
+                );
+            }
+            Some(tls)
+        });
+        self.tls = tls.unwrap_or_default();
     }
 }
 
 impl ClientTls {
-    fn read(fields: &Fields<'_>) -> Self {
-        let tls = Self {
-            ca: fields.file("ca"),
-            cert: fields.file("cert"),
-            key: fields.file("key"),
-            server_name: fields.get("server_name"),
-        };
+    fn settings(&mut self, table: &Table<'_>) {
+        table.file(
+            "ca",
+            &mut self.ca,
+            "PEM file of the authorities to trust in place of the system's",
+        );
+        table.file("cert", &mut self.cert, "PEM file of the certificate to present");
+        table.file("key", &mut self.key, "PEM file of its key");
+        let means = "the name that its certificate must have; the endpoint's host if not written";
+        table.set("server_name", &mut self.server_name, means);
         for (name, other) in [("cert", "key"), ("key", "cert")] {
-            if fields.has(name) && !fields.has(other) {
-                fields.wrong(name, format_args!("needs {other} beside it: write both or neither"));
+            if table.has(name) && !table.has(other) {
+                table.wrong(name, format_args!("needs {other} beside it: write both or neither"));
             }
         }
-        if tls
-            .server_name
-            .as_ref()
-            .is_some_and(|name| name.is_empty() || name.contains([':', '/', ' ']))
-        {
-            fields.wrong("server_name", "is no name: write such as \"payments.internal\"");
+        let legal = |name: &String| !name.is_empty() && !name.contains([':', '/', ' ']);
+        if !self.server_name.as_ref().is_none_or(legal) {
+            table.wrong("server_name", "is no name: write such as \"payments.internal\"");
         }
-        tls
     }
 }

@@ -9,7 +9,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    described::meaning,
     document::{Document, Override},
     fields::Fields,
     shape::{Json, Shape},
@@ -82,6 +81,7 @@ pub(super) struct Table {
 #[derive(Debug, Default)]
 pub(super) struct Setting {
     needed: bool,
+    pub(super) means: Option<&'static str>,
     pub(super) shapes: BTreeSet<Shape>,
 }
 
@@ -113,6 +113,11 @@ impl Record {
     /// A setting is asked for.
     pub(super) fn asked(&mut self, place: &str, name: &'static str) {
         self.setting(place, name);
+    }
+
+    /// What it means.
+    pub(super) fn means(&mut self, place: &str, name: &'static str, means: &'static str) {
+        self.setting(place, name).means = Some(means);
     }
 
     /// It cannot be left out.
@@ -148,7 +153,7 @@ impl Record {
         let property = |(name, setting): &(&'static str, Setting)| {
             let below =
                 if place.is_empty() { (*name).to_owned() } else { format!("{place}.{name}") };
-            ((*name).to_owned(), described(&below, self.any(&below, &setting.shapes)))
+            ((*name).to_owned(), described(setting.means, self.any(&below, &setting.shapes)))
         };
         let properties = table.settings.iter().map(property).collect();
         let mut members = vec![kind, ("properties".to_owned(), Json::Object(properties))];
@@ -213,8 +218,8 @@ impl Record {
 }
 
 /// A schema that says what the setting means.
-fn described(place: &str, mut schema: Json) -> Json {
-    if let (Some(meaning), Json::Object(members)) = (meaning(place), &mut schema) {
+fn described(means: Option<&str>, mut schema: Json) -> Json {
+    if let (Some(meaning), Json::Object(members)) = (means, &mut schema) {
         members.insert(0, ("description".to_owned(), Json::text(meaning)));
     }
     schema

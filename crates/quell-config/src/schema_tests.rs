@@ -37,6 +37,8 @@ fn the_schema_says_what_every_setting_can_be() {
     for (place, table) in &tables {
         for (name, setting) in &table.settings {
             let at = if place.is_empty() { (*name).to_owned() } else { format!("{place}.{name}") };
+            let is_described = setting.means.is_some_and(|means| means.len() > 3);
+            assert!(is_described, "{at} is not described");
             assert!(!setting.shapes.is_empty(), "{at} has no shape");
             for shape in &setting.shapes {
                 let inside = match shape {

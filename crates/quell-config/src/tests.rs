@@ -45,10 +45,10 @@ impl Config {
     fn effective(&self) -> String {
         let mut text = String::from("version = 1\n");
         for (name, policy) in &self.policies {
-            print::section(&mut text, &format!("[policy.{name}]"), print::policy(policy));
+            policy.written().section(&format!("[policy.{name}]"), &mut text);
         }
         for (name, upstream) in &self.upstreams {
-            print::section(&mut text, &format!("[upstream.{name}]"), print::upstream(upstream));
+            upstream.written().section(&format!("[upstream.{name}]"), &mut text);
         }
         text
     }

@@ -74,6 +74,11 @@ impl<'a> Fields<'a> {
         self.document.note(|record| record.shape(&self.place, name, shape()));
     }
 
+    /// What a setting or a table means, in words for an operator who looks at it in an editor.
+    pub fn means(&self, name: &'static str, means: &'static str) {
+        self.document.note(|record| record.means(&self.place, name, means));
+    }
+
     fn ask(&self, name: &'static str) -> Option<&'a Entry> {
         let mut asked = self.asked.borrow_mut();
         if !asked.contains(&name) {

@@ -1,27 +1,20 @@
 //! `[gateway]`: where callers come in, and what the process keeps to itself.
 
-use std::{
-    fmt,
-    net::{IpAddr, SocketAddr},
-    ops::RangeInclusive,
-    path::PathBuf,
-    str::FromStr,
-    time::Duration,
-};
+use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
 
-use http::Uri;
 use ipnet::IpNet;
 use quell::core::credit::Role;
+use quell_config::{
+    setting::{Settings, Value, Write},
+    table::{self, Table},
+};
 
 use super::{
     Secret,
-    fields::Fields,
-    read::{OrOff, Raw, Read},
-    shape::Shape,
+    places::{AccessLog, Collector, Listen, Network},
+    read::OrOff,
 };
 
-/// Longest path of a socket that systems take.
-const LONGEST_SOCKET: usize = 107;
 /// How short and how long a caller's pause can be.
 const PAUSES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_600);
 /// Most bytes of an error's body that can be logged: no more are kept.
@@ -79,120 +72,92 @@ impl Default for Gateway {
 }
 
 /// The roles, by the words for them.
-pub(super) const ROLES: [(&str, Role); 3] =
+const ROLES: [(&str, Role); 3] =
     [("auto", Role::Auto), ("edge", Role::Edge), ("interior", Role::Interior)];
 
 impl Gateway {
-    pub(super) fn read(fields: &Fields<'_>) -> Self {
-        let mut gateway = Self::default();
-        fields.set("listen", &mut gateway.listen);
-        fields.set("admin", &mut gateway.admin);
-        if !gateway.admin.ip().is_loopback() {
-            let admin = gateway.admin;
-            fields.wrong(
+    pub(super) fn settings(&mut self, table: &Table<'_>) {
+        let means =
+            "where callers come in: an address and a port, or a socket, \"unix:/run/quell.sock\"";
+        table.set("listen", &mut self.listen, means);
+        self.admin(table);
+        let means =
+            "where in a chain of calls it stands; auto: interior for requests that carry credit";
+        table.word("role", &mut self.role, &ROLES, means);
+        let hops = table.setting(
+            "trusted_hops",
+            "networks or addresses whose word on deadline, credit and origin counts",
+            |fields| fields.list("trusted_hops"),
+            || Some(Value::texts(&self.trusted_hops)),
+        );
+        if let Some(hops) = hops.flatten() {
+            self.trusted_hops = hops.into_iter().map(|Network(net)| net).collect();
+        }
+        self.pauses(table);
+        let means = "callers speak TLS, with HTTP/2 if they like";
+        table.maybe("tls", &mut self.tls, means, ServerTls::settings);
+        self.log(table);
+    }
+
+    /// All of it, as it stands in a file.
+    pub fn written(&self) -> Settings {
+        table::written(|table| self.clone().settings(table))
+    }
+
+    fn admin(&mut self, table: &Table<'_>) {
+        let means = "where health, metrics, state and levers are; loopback only";
+        table.set("admin", &mut self.admin, means);
+        if !self.admin.ip().is_loopback() {
+            let admin = self.admin;
+            table.wrong(
                 "admin",
                 format_args!(
                     "is {admin}: write an address on loopback, such as \"127.0.0.1:9901\""
                 ),
             );
         }
-        gateway.admin_token = fields.secret("admin_token");
-        if let Some(role) = fields.word("role", &ROLES) {
-            gateway.role = role;
-        }
-        let hops: Option<Vec<Network>> = fields.list("trusted_hops");
-        gateway.trusted_hops = hops.into_iter().flatten().map(|Network(net)| net).collect();
-        fields.set("caller_pause", &mut gateway.caller_pause);
-        if !PAUSES.contains(&gateway.caller_pause) {
-            let pause = humantime::format_duration(gateway.caller_pause);
-            fields.wrong("caller_pause", format_args!("is {pause}: write from \"1s\" to \"1h\""));
-        }
-        fields.set("drain_delay", &mut gateway.drain_delay);
-        fields.set("drain", &mut gateway.drain);
-        gateway.tls = fields.table("tls").and_then(|inside| ServerTls::read(&inside));
-        fields.set("access_log", &mut gateway.access_log);
-        gateway.log(fields);
-        gateway
+        let means = "the place of a secret that whoever changes something on the admin side must show; without it nothing can be changed there";
+        table.secret("admin_token", &mut self.admin_token, means);
     }
 
-    fn log(&mut self, fields: &Fields<'_>) {
-        fields.set("log_error_body", &mut self.log_error_body);
+    fn pauses(&mut self, table: &Table<'_>) {
+        let means = "how long a caller may pause in the middle of a body that it sends, or of a reply that it takes";
+        table.set("caller_pause", &mut self.caller_pause, means);
+        if !PAUSES.contains(&self.caller_pause) {
+            let pause = humantime::format_duration(self.caller_pause);
+            table.wrong("caller_pause", format_args!("is {pause}: write from \"1s\" to \"1h\""));
+        }
+        let means =
+            "how long a drain goes on taking callers, for balancers that have to notice first";
+        table.set("drain_delay", &mut self.drain_delay, means);
+        table.set("drain", &mut self.drain, "the longest that a drain waits for what is under way");
+    }
+
+    fn log(&mut self, table: &Table<'_>) {
+        let means = "where one line of JSON for each request goes: \"stdout\", \"stderr\", a path, or \"off\"";
+        table.set("access_log", &mut self.access_log, means);
+        let means = "how many bytes of an error's body stand in the access log; 0 for none";
+        table.set("log_error_body", &mut self.log_error_body, means);
         if self.log_error_body > MOST_LOGGED {
             let written = self.log_error_body;
-            fields.wrong(
+            table.wrong(
                 "log_error_body",
                 format_args!("is {written}: write at most {MOST_LOGGED} bytes, or 0 for none"),
             );
         }
-        self.otlp = fields.parsed_one("otlp").map(|Collector(url)| url);
-        if let Some(OrOff(every)) = fields.get("watch") {
-            self.watch = every;
-            if every == Some(Duration::ZERO) {
-                fields.wrong("watch", "is 0s: write a duration such as \"2s\", or \"off\"");
-            }
+        let otlp = table.setting(
+            "otlp",
+            "where traces go, such as \"http://127.0.0.1:4318\"; needs the otlp build",
+            |fields| fields.parsed_one("otlp").map(|Collector(url)| url),
+            || self.otlp.write(),
+        );
+        self.otlp = otlp.unwrap_or_default();
+        let mut watch = OrOff(self.watch);
+        let means = "how often this file is looked at for changes; \"off\" for never";
+        if table.set("watch", &mut watch, means) && watch == OrOff(Some(Duration::ZERO)) {
+            table.wrong("watch", "is 0s: write a duration such as \"2s\", or \"off\"");
         }
-    }
-}
-
-/// Where callers come in.
-///
-/// ```
-/// use quell_server::config::Listen;
-///
-/// let socket: Listen = "unix:/run/quell.sock".parse().unwrap();
-/// assert_eq!(socket, Listen::Unix("/run/quell.sock".into()));
-/// assert_eq!(socket.to_string(), "unix:/run/quell.sock");
-/// assert!("8080".parse::<Listen>().is_err());
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listen {
-    /// An address and a port.
-    Tcp(SocketAddr),
-    /// The path of a socket.
-    Unix(PathBuf),
-}
-
-/// Why a text is no place to [listen](Listen) at: the message says what is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "write an address and a port, such as \"127.0.0.1:8080\", or a socket, such as \"unix:/run/quell.sock\""
-)]
-pub struct NotListen;
-
-impl FromStr for Listen {
-    type Err = NotListen;
-
-    fn from_str(text: &str) -> Result<Self, NotListen> {
-        match text.strip_prefix("unix:") {
-            Some(path) => {
-                let fits = (1..=LONGEST_SOCKET).contains(&path.len()) && !path.contains('\0');
-                fits.then(|| Self::Unix(path.into())).ok_or(NotListen)
-            }
-            None => text.parse().map(Self::Tcp).map_err(|_| NotListen),
-        }
-    }
-}
-
-impl fmt::Display for Listen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(f),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
-impl Read for Listen {
-    fn expected() -> String {
-        NotListen.to_string().trim_start_matches("write ").to_owned()
-    }
-
-    fn shape() -> Shape {
-        Shape::Text
-    }
-
-    fn read(value: &Raw<'_>) -> Option<Self> {
-        value.text()?.parse().ok()
+        self.watch = watch.0;
     }
 }
 
@@ -208,95 +173,18 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    fn read(fields: &Fields<'_>) -> Option<Self> {
-        let (cert, key) = (fields.file("cert"), fields.file("key"));
-        let client_ca = fields.file("client_ca");
-        fields.needs("cert", "the path of a PEM file");
-        fields.needs("key", "the path of a PEM file");
+    fn settings(table: &Table<'_>, written: Option<Self>) -> Option<Self> {
+        let (mut cert, mut key, mut client_ca) = match written {
+            Some(tls) => (Some(tls.cert), Some(tls.key), tls.client_ca),
+            None => (None, None, None),
+        };
+        let means = "PEM file of the certificate to present, with its chain";
+        table.file("cert", &mut cert, means);
+        table.file("key", &mut key, "PEM file of its key");
+        let means = "PEM file of an authority: callers must present a certificate of it";
+        table.file("client_ca", &mut client_ca, means);
+        table.needs("cert", "the path of a PEM file");
+        table.needs("key", "the path of a PEM file");
         Some(Self { cert: cert?, key: key?, client_ca })
-    }
-}
-
-/// Where a line for each request goes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum AccessLog {
-    /// Nowhere.
-    #[default]
-    Off,
-    /// To standard output.
-    Stdout,
-    /// To standard error.
-    Stderr,
-    /// To the end of this file.
-    File(PathBuf),
-}
-
-impl fmt::Display for AccessLog {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Off => f.write_str("off"),
-            Self::Stdout => f.write_str("stdout"),
-            Self::Stderr => f.write_str("stderr"),
-            Self::File(path) => path.display().fmt(f),
-        }
-    }
-}
-
-impl Read for AccessLog {
-    fn expected() -> String {
-        "\"off\", \"stdout\", \"stderr\" or a path, such as \"/var/log/quell.log\"".to_owned()
-    }
-
-    fn shape() -> Shape {
-        Shape::Text
-    }
-
-    fn read(value: &Raw<'_>) -> Option<Self> {
-        match value.text()? {
-            "off" => Some(Self::Off),
-            "stdout" => Some(Self::Stdout),
-            "stderr" => Some(Self::Stderr),
-            // A word that is none of these is a slip, not a file.
-            path if path.contains(['/', '.']) => Some(Self::File(path.into())),
-            _ => None,
-        }
-    }
-}
-
-/// A network, or an address alone.
-struct Network(IpNet);
-
-impl Read for Network {
-    fn expected() -> String {
-        "a network or an address, such as \"10.0.0.0/8\" or \"127.0.0.1\"".to_owned()
-    }
-
-    fn shape() -> Shape {
-        Shape::Text
-    }
-
-    fn read(value: &Raw<'_>) -> Option<Self> {
-        let text = value.text()?;
-        let alone = || text.parse().map(<IpNet as From<IpAddr>>::from).ok();
-        text.parse().ok().or_else(alone).map(|net: IpNet| Self(net.trunc()))
-    }
-}
-
-/// Where traces go.
-struct Collector(String);
-
-#[derive(Debug, thiserror::Error)]
-#[error("this is no collector of traces: write such as \"http://127.0.0.1:4318\"")]
-struct NotCollector;
-
-impl FromStr for Collector {
-    type Err = NotCollector;
-
-    fn from_str(text: &str) -> Result<Self, NotCollector> {
-        let url: Uri = text.parse().map_err(|_| NotCollector)?;
-        let is_http = matches!(url.scheme_str(), Some("http" | "https"));
-        let has_host = url.host().is_some_and(|host| !host.is_empty());
-        let is_plain = is_http && has_host && !text.contains('@');
-        is_plain.then(|| Self(text.to_owned())).ok_or(NotCollector)
     }
 }

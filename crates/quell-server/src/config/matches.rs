@@ -2,6 +2,11 @@
 
 use http::{HeaderName, HeaderValue, Method};
 
+use quell_config::{
+    setting::{Value, Write},
+    table::Table,
+};
+
 use super::{
     fields::Fields,
     read::{Raw, Read},
@@ -49,22 +54,54 @@ impl PathMatch {
 }
 
 impl Match {
-    pub(super) fn read(fields: &Fields<'_>) -> Self {
-        let host = host(fields);
-        let exact = path(fields, "exact");
-        let prefix = path(fields, "path").map(trimmed);
-        let path = match (prefix, exact) {
+    pub(super) fn settings(&mut self, table: &Table<'_>) {
+        let means = "for which host, without a port; \"*.example.com\" for all below it";
+        let read = table.setting("host", means, host, || self.host.write());
+        self.host = read.unwrap_or_default();
+        self.path(table);
+        let means = "which methods, in capitals; all if empty";
+        let read = table.setting(
+            "methods",
+            means,
+            |fields| fields.list::<Verb>("methods").unwrap_or_default(),
+            || self.methods.write(),
+        );
+        self.methods = read.into_iter().flatten().map(|Verb(method)| method).collect();
+        let named = || {
+            let field = |(name, value): &(String, String)| (name.clone(), Value::text(value));
+            let fields: Vec<_> = self.headers.iter().map(field).collect();
+            (!fields.is_empty()).then_some(Value::Named(fields))
+        };
+        let means = "fields that must have exactly these values";
+        self.headers = table.setting("headers", means, headers, named).unwrap_or_default();
+    }
+
+    fn path(&mut self, table: &Table<'_>) {
+        let (exact, prefix) = match &self.path {
+            PathMatch::Exact(path) => (Some(path), None),
+            PathMatch::Prefix(path) => (None, Some(path)),
+        };
+        let exact = table.setting(
+            "exact",
+            "the whole path, in place of path",
+            |fields| path(fields, "exact"),
+            || exact.map(Value::text),
+        );
+        let prefix = table.setting(
+            "path",
+            "the beginning of the path, by whole segments",
+            |fields| path(fields, "path").map(trimmed),
+            || prefix.map(Value::text),
+        );
+        self.path = match (prefix.flatten(), exact.flatten()) {
             (Some(_), Some(exact)) => {
-                fields.wrong("exact", "is written beside path: write one of them");
+                table.wrong("exact", "is written beside path: write one of them");
                 PathMatch::Exact(exact)
             }
             (None, Some(exact)) => PathMatch::Exact(exact),
             (Some(prefix), None) => PathMatch::Prefix(prefix),
             (None, None) => PathMatch::default(),
         };
-        let verbs: Vec<Verb> = fields.list("methods").unwrap_or_default();
-        let methods = verbs.into_iter().map(|Verb(method)| method).collect();
-        Self { host, path, methods, headers: headers(fields) }
     }
 
     /// Whether it takes all that another one takes.

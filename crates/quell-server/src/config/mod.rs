@@ -14,6 +14,7 @@
 //! # Ok::<_, quell_server::config::Problems>(())
 //! ```
 
+mod changes;
 mod gateway;
 #[cfg(test)]
 mod gateway_mistakes_tests;
@@ -21,29 +22,32 @@ mod gateway_mistakes_tests;
 mod gateway_tests;
 mod later;
 mod matches;
-mod print;
+mod places;
 mod route;
 #[cfg(test)]
 mod schema_tests;
 mod tenant;
+mod terms;
 #[cfg(test)]
 mod tests;
 
 use std::{collections::BTreeMap, path::Path};
 
-pub use gateway::{AccessLog, Gateway, Listen, NotListen, ServerTls};
+pub use gateway::{Gateway, ServerTls};
 pub use later::{Store, Worker};
 pub use matches::{Match, PathMatch};
+pub use places::{AccessLog, Listen, NotListen};
 pub use quell_config::{
     Breaker, Budget, ClientTls, Counted, Error, Hedged, HostField, Idle, InvalidTarget, NoPlace,
     Override, Place, Policy, Preset, Problem, Problems, Protocol, Repeats, RetryOn, Secret, Target,
     Unreadable, Upstream, backoff, fields, read, shape, value,
 };
-pub use route::{Fallback, Keys, LimitKey, Route, RouteLimit, RouteProtocol, TenantsNeed};
+pub use route::{Route, RouteProtocol, TenantsNeed};
 pub use tenant::Tenant;
+pub use terms::{Fallback, Keys, LimitKey, RouteLimit};
 
 use fields::Fields;
-use quell_config::print::section;
+use quell_config::{setting::Settings, table::Table};
 
 /// Every table there is.
 const TABLES: &str = include_str!("schema.toml");
@@ -109,29 +113,48 @@ impl Config {
 
     fn read(root: &Fields<'_>, scenario: Scenario<'_>) -> Self {
         quell_config::version(root);
-        let gateway = root.table("gateway").map(|fields| Gateway::read(&fields));
-        let mut config = Self {
-            gateway: gateway.unwrap_or_default(),
-            policies: Policy::all(root),
-            upstreams: Upstream::all(root),
-            ..Self::default()
-        };
-        for (name, fields) in root.named("tenant") {
-            config.tenants.insert(name, Tenant::read(&fields));
+        let mut config = Self::default();
+        root.means("gateway", "where callers come in, and what the process keeps to itself");
+        if let Some(fields) = root.table("gateway") {
+            config.gateway.settings(&Table::reading(&fields));
         }
-        for row in root.rows("route") {
-            let route = Route::read(&row, &config);
-            config.routes.extend(route);
-        }
-        config.store = root.table("store").map(|fields| Store::read(&fields));
-        for (name, fields) in root.named("worker") {
-            config.workers.extend(Worker::read(&fields).map(|worker| (name, worker)));
-        }
-        for (name, fields) in root.named("scenario") {
-            scenario(&config, &name, fields);
-            config.scenarios.push(name);
-        }
+        config.policies = Policy::all(root);
+        config.upstreams = Upstream::all(root);
+        config.read_routes(root);
+        config.read_hosts(root, scenario);
         config
+    }
+
+    /// Which requests go where, and who may send them.
+    fn read_routes(&mut self, root: &Fields<'_>) {
+        root.means("tenant", "who calls, by name");
+        for (name, fields) in root.named("tenant") {
+            self.tenants.entry(name).or_default().settings(&Table::reading(&fields));
+        }
+        root.means("route", "which requests go where; the first that matches takes the request");
+        for row in root.rows("route") {
+            let route = Route::read(&row, self);
+            self.routes.extend(route);
+        }
+    }
+
+    /// What only some hosts act on.
+    fn read_hosts(&mut self, root: &Fields<'_>, scenario: Scenario<'_>) {
+        root.means("store", "where keys and events are kept");
+        if let Some(fields) = root.table("store") {
+            self.store.get_or_insert_default().settings(&Table::reading(&fields));
+        }
+        root.means("worker", "consumers of events, by name");
+        for (name, fields) in root.named("worker") {
+            let mut worker = Worker::default();
+            let is_whole = worker.settings(&Table::reading(&fields));
+            self.workers.extend(is_whole.then_some((name, worker)));
+        }
+        root.means("scenario", "outages for quell sim to try this file's policies on, by name");
+        for (name, fields) in root.named("scenario") {
+            scenario(self, &name, fields);
+            self.scenarios.push(name);
+        }
     }
 
     /// The policy of calls to an upstream, where a route names none: that of the same name, or the defaults.
@@ -142,27 +165,55 @@ impl Config {
     /// All that is in force, as a file that means the same.
     pub fn effective(&self) -> String {
         let mut text = String::from("version = 1\n");
-        section(&mut text, "[gateway]", print::gateway(&self.gateway));
-        for (name, policy) in &self.policies {
-            section(&mut text, &format!("[policy.{name}]"), quell_config::print::policy(policy));
-        }
-        for (name, upstream) in &self.upstreams {
-            let settings = quell_config::print::upstream(upstream);
-            section(&mut text, &format!("[upstream.{name}]"), settings);
-        }
-        for (name, tenant) in &self.tenants {
-            section(&mut text, &format!("[tenant.{name}]"), print::tenant(tenant));
-        }
-        for route in &self.routes {
-            section(&mut text, "[[route]]", print::route(route));
-        }
-        if let Some(store) = &self.store {
-            section(&mut text, "[store]", print::store(store));
-        }
-        for (name, worker) in &self.workers {
-            section(&mut text, &format!("[worker.{name}]"), print::worker(worker));
+        for part in self.parts() {
+            part.settings.section(&part.heading(), &mut text);
         }
         text
+    }
+
+    /// All tables with the settings in force, in the order in which they are written.
+    fn parts(&self) -> Vec<Part> {
+        let mut parts = vec![Part::new("gateway", self.gateway.written())];
+        for (name, policy) in &self.policies {
+            parts.push(Part::new(format!("policy.{name}"), policy.written()));
+        }
+        for (name, upstream) in &self.upstreams {
+            parts.push(Part::new(format!("upstream.{name}"), upstream.written()));
+        }
+        for (name, tenant) in &self.tenants {
+            parts.push(Part::new(format!("tenant.{name}"), tenant.written()));
+        }
+        for (place, route) in self.routes.iter().enumerate() {
+            let place = Some(place + 1);
+            parts.push(Part { place, ..Part::new("route", route.written()) });
+        }
+        parts.extend(self.store.iter().map(|store| Part::new("store", store.written())));
+        for (name, worker) in &self.workers {
+            parts.push(Part::new(format!("worker.{name}"), worker.written()));
+        }
+        parts
+    }
+}
+
+/// One table with the settings in force.
+struct Part {
+    /// `upstream.payments`.
+    table: String,
+    /// Which of several, from 1, where tables stand in a row.
+    place: Option<usize>,
+    settings: Settings,
+}
+
+impl Part {
+    fn new(table: impl Into<String>, settings: Settings) -> Self {
+        Self { table: table.into(), place: None, settings }
+    }
+
+    fn heading(&self) -> String {
+        match self.place {
+            Some(_) => format!("[[{}]]", self.table),
+            None => format!("[{}]", self.table),
+        }
     }
 }
 

@@ -2,28 +2,20 @@
 
 use std::time::Duration;
 
-use http::HeaderValue;
-use quell::core::{
-    idempotency::{OnExpiry, Rules, Spec},
-    limiter,
-    mode::Mode,
+use quell_config::{
+    setting::{Settings, Value, Write},
+    table::{self, Table},
 };
-
-use quell_config::limit::limited;
 
 use super::{
     Config, Policy,
     fields::{self, Fields},
     matches::{self, Match},
-    read::{Raw, Read},
-    shape::Shape,
+    terms::{Fallback, Keys, RouteLimit},
 };
 
-/// Longest body of a fallback: it is kept in memory.
-const LONGEST_BODY: usize = 64 * 1024;
-
 /// Which requests go where, and how.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Route {
     /// What it is called in logs, metrics and levers: no other route is called that.
     pub name: String,
@@ -62,9 +54,10 @@ pub enum RouteProtocol {
 }
 
 /// Whether callers must say who they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TenantsNeed {
     /// Nobody is asked.
+    #[default]
     Off,
     /// Whoever shows a key is asked for a right one.
     Optional,
@@ -72,86 +65,137 @@ pub enum TenantsNeed {
     Required,
 }
 
-/// How often a route may be asked.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RouteLimit {
-    /// By each; it is valid.
-    pub spec: limiter::Spec,
-    /// Whether it is obeyed or only counted.
-    pub mode: Mode,
-    /// What shares one count.
-    pub key: LimitKey,
-}
-
-/// What shares one count of a rate limit.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum LimitKey {
-    /// All requests of the route.
-    #[default]
-    Route,
-    /// Those of a tenant.
-    Tenant,
-    /// Those from an address.
-    Ip,
-    /// Those with the same value of this field, its name in small letters.
-    Header(String),
-}
-
-/// How repeated requests are recognised.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Keys {
-    /// Whether a request without a key is refused.
-    pub required: bool,
-    /// How they are kept; it is valid.
-    pub spec: Spec,
-}
-
-/// An answer of our own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fallback {
-    /// From 200 to 599.
-    pub status: u16,
-    /// At most 64 KiB.
-    pub body: String,
-    /// As it stands in the field of that name.
-    pub content_type: String,
-}
-
 /// What routes speak, by the words for it.
-pub(super) const PROTOCOLS: [(&str, RouteProtocol); 2] =
+const PROTOCOLS: [(&str, RouteProtocol); 2] =
     [("http", RouteProtocol::Http), ("grpc", RouteProtocol::Grpc)];
 /// Whether callers must say who they are, by the words for it.
-pub(super) const NEEDS: [(&str, TenantsNeed); 3] = [
+const NEEDS: [(&str, TenantsNeed); 3] = [
     ("off", TenantsNeed::Off),
     ("optional", TenantsNeed::Optional),
     ("required", TenantsNeed::Required),
 ];
 
+/// In a file a route begins with its name, which is read once it is known what it matches.
+const WRITTEN_LAST: [&str; 12] = [
+    "match",
+    "upstream",
+    "policy",
+    "strip_prefix",
+    "rewrite",
+    "timeout",
+    "per_try_timeout",
+    "protocol",
+    "tenants",
+    "rate_limit",
+    "idempotency",
+    "fallback",
+];
+
 impl Route {
     pub(super) fn read(fields: &Fields<'_>, config: &Config) -> Option<Self> {
-        let matches = fields.table("match").map(|inside| Match::read(&inside)).unwrap_or_default();
-        let name = name(fields, &matches, config);
-        let upstream = fields.reference("upstream", "upstream", config.upstreams.keys());
-        fields.needs("upstream", "the name of an upstream");
-        let policy = fields.reference("policy", "policy", config.policies.keys());
-        let tenants = tenants(fields, config);
-        let route = Self {
-            name,
-            matches,
-            upstream: upstream.clone().unwrap_or_default(),
-            policy,
-            rewrite: rewrite(fields),
-            timeout: fields.get("timeout"),
-            per_try_timeout: fields.get("per_try_timeout"),
-            protocol: fields.word("protocol", &PROTOCOLS).unwrap_or_default(),
-            tenants,
-            rate_limit: rate_limit(fields, tenants),
-            idempotency: fields.table("idempotency").and_then(|inside| keys(fields, &inside)),
-            fallback: fields.table("fallback").and_then(|inside| Fallback::read(&inside)),
-        };
-        upstream?;
+        let mut route = Self::default();
+        route.settings(&Table::reading(fields), config);
+        if route.upstream.is_empty() {
+            return None; // which was told
+        }
         route.check(fields, config);
         Some(route)
+    }
+
+    /// All of it, as it stands in a file.
+    pub fn written(&self) -> Settings {
+        // Names of other tables are looked up where the route is read.
+        table::written(|table| self.clone().settings(table, &Config::default()))
+    }
+
+    fn settings(&mut self, table: &Table<'_>, config: &Config) {
+        table.written_last(&WRITTEN_LAST);
+        table.inside("match", "which requests", |inside| self.matches.settings(inside));
+        let read = table.setting(
+            "name",
+            "what it is called in logs, metrics and levers; methods, host and path if not written",
+            |fields| name(fields, &self.matches, config),
+            || self.name.write(),
+        );
+        self.name = read.unwrap_or_default();
+        self.goes(table, config);
+        self.tenants(table, config);
+        self.path(table);
+        table.set("timeout", &mut self.timeout, "goes over the policy's");
+        table.set("per_try_timeout", &mut self.per_try_timeout, "goes over the policy's");
+        let means = "grpc: all of it is gRPC; http: what says so by its content type";
+        table.word("protocol", &mut self.protocol, &PROTOCOLS, means);
+        RouteLimit::settings(&mut self.rate_limit, table, self.tenants);
+        let means = "how repeated requests are recognised by their Idempotency-Key";
+        table.maybe("idempotency", &mut self.idempotency, means, |inside, written| {
+            Keys::settings(table, inside, written)
+        });
+        let means = "what is answered where we would refuse or give up";
+        table.maybe("fallback", &mut self.fallback, means, |inside, written| {
+            let mut fallback = written.unwrap_or_default();
+            fallback.settings(inside);
+            Some(fallback)
+        });
+    }
+
+    /// Where requests go, and by which policy.
+    fn goes(&mut self, table: &Table<'_>, config: &Config) {
+        let upstream = table.setting(
+            "upstream",
+            "where they go: the name of an upstream",
+            |fields| fields.reference("upstream", "upstream", config.upstreams.keys()),
+            || self.upstream.write(),
+        );
+        table.needs("upstream", "the name of an upstream");
+        let policy = table.setting(
+            "policy",
+            "how they behave: the name of a policy; that with the upstream's name if not written",
+            |fields| fields.reference("policy", "policy", config.policies.keys()),
+            || self.policy.write(),
+        );
+        self.upstream = upstream.flatten().unwrap_or_default();
+        self.policy = policy.flatten();
+    }
+
+    fn tenants(&mut self, table: &Table<'_>, config: &Config) {
+        let has_none = config.tenants.is_empty();
+        if table.reads() {
+            self.tenants = if has_none { TenantsNeed::Off } else { TenantsNeed::Required };
+        }
+        let means = "whether callers must say who they are; required where the file has tenants";
+        table.word("tenants", &mut self.tenants, &NEEDS, means);
+        if has_none && self.tenants != TenantsNeed::Off {
+            table.wrong(
+                "tenants",
+                "asks for one, and the file has none: write [tenant.NAME] with keys, or \"off\"",
+            );
+        }
+    }
+
+    /// What becomes of the path on its way.
+    fn path(&mut self, table: &Table<'_>) {
+        let (strips, rewrites) = match self.rewrite.as_deref() {
+            Some("") => (true, None),
+            other => (false, other),
+        };
+        let strip = table.setting(
+            "strip_prefix",
+            "takes what path or exact matched away",
+            |fields| fields.get("strip_prefix").unwrap_or_default(),
+            || strips.then_some(Value::Bool(true)),
+        );
+        let rewrite = table.setting(
+            "rewrite",
+            "puts something else in its place",
+            |fields| matches::path(fields, "rewrite"),
+            || rewrites.map(Value::text),
+        );
+        let strip = strip.unwrap_or_default();
+        if strip && table.has("rewrite") {
+            table.wrong("rewrite", "is written beside strip_prefix: write one of them");
+        }
+        let rewrite = rewrite.flatten().map(|path| path.trim_end_matches('/').to_owned());
+        self.rewrite = rewrite.or_else(|| strip.then(String::new));
     }
 
     /// Whether anything ever comes here; and asks the core about the timeouts, which mean nothing without their policy.
@@ -217,122 +261,4 @@ fn name(fields: &Fields<'_>, matches: &Match, config: &Config) -> String {
         );
     }
     name
-}
-
-fn rewrite(fields: &Fields<'_>) -> Option<String> {
-    let strip: bool = fields.get("strip_prefix").unwrap_or_default();
-    let rewrite = matches::path(fields, "rewrite");
-    if strip && fields.has("rewrite") {
-        fields.wrong("rewrite", "is written beside strip_prefix: write one of them");
-    }
-    let rewrite = rewrite.map(|path| path.trim_end_matches('/').to_owned());
-    rewrite.or_else(|| strip.then(String::new))
-}
-
-fn tenants(fields: &Fields<'_>, config: &Config) -> TenantsNeed {
-    let usual = match config.tenants.is_empty() {
-        true => TenantsNeed::Off,
-        false => TenantsNeed::Required,
-    };
-    let need = fields.word("tenants", &NEEDS).unwrap_or(usual);
-    if config.tenants.is_empty() && need != TenantsNeed::Off {
-        fields.wrong(
-            "tenants",
-            "asks for one, and the file has none: write [tenant.NAME] with keys, or \"off\"",
-        );
-    }
-    need
-}
-
-fn rate_limit(fields: &Fields<'_>, tenants: TenantsNeed) -> Option<RouteLimit> {
-    let (spec, mode, key) = limited(fields, |inside| {
-        let key = inside.get("key").unwrap_or_default();
-        if key == LimitKey::Tenant && tenants == TenantsNeed::Off {
-            inside.wrong("key", "is \"tenant\", and the route knows none: write tenants = \"optional\" or \"required\" beside rate_limit, or another key");
-        }
-        key
-    })?;
-    Some(RouteLimit { spec, mode, key })
-}
-
-impl std::fmt::Display for LimitKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Route => f.write_str("route"),
-            Self::Tenant => f.write_str("tenant"),
-            Self::Ip => f.write_str("ip"),
-            Self::Header(name) => write!(f, "header:{name}"),
-        }
-    }
-}
-
-impl Read for LimitKey {
-    fn expected() -> String {
-        "\"route\", \"tenant\", \"ip\" or a field, such as \"header:x-api-key\"".to_owned()
-    }
-
-    fn shape() -> Shape {
-        Shape::Like("^(route|tenant|ip|header:.+)$")
-    }
-
-    fn read(value: &Raw<'_>) -> Option<Self> {
-        match value.text()? {
-            "route" => Some(Self::Route),
-            "tenant" => Some(Self::Tenant),
-            "ip" => Some(Self::Ip),
-            text => {
-                let name = http::HeaderName::try_from(text.strip_prefix("header:")?).ok()?;
-                Some(Self::Header(name.as_str().to_owned()))
-            }
-        }
-    }
-}
-
-impl Fallback {
-    fn read(fields: &Fields<'_>) -> Option<Self> {
-        let mut fallback = Self {
-            status: 200,
-            body: String::new(),
-            content_type: "text/plain; charset=utf-8".to_owned(),
-        };
-        let Self { status, body, content_type } = &mut fallback;
-        fields.set("status", status);
-        fields.set("body", body);
-        fields.set("content_type", content_type);
-        if !(200..600).contains(status) {
-            fields.wrong("status", format_args!("is {status}: write a status from 200 to 599"));
-        }
-        if body.len() > LONGEST_BODY {
-            let long = body.len();
-            fields.wrong("body", format_args!("has {long} bytes: write at most {LONGEST_BODY}"));
-        }
-        if HeaderValue::try_from(content_type.as_str()).is_err() {
-            fields.wrong(
-                "content_type",
-                "cannot stand in a field: write such as \"application/json\"",
-            );
-        }
-        Some(fallback)
-    }
-}
-
-/// What becomes of the key of an owner that is gone, by the words for it.
-pub(super) const EXPIRES: [(&str, OnExpiry); 2] =
-    [("rerun", OnExpiry::Rerun), ("hold", OnExpiry::Hold)];
-
-fn keys(route: &Fields<'_>, fields: &Fields<'_>) -> Option<Keys> {
-    let (mut required, mut spec) = (false, Spec::default());
-    fields.set("required", &mut required);
-    fields.set("ttl", &mut spec.ttl);
-    fields.set("lease", &mut spec.lease);
-    if let Some(word) = fields.word("on_expiry", &EXPIRES) {
-        spec.on_expiry = word;
-    }
-    match Rules::new(spec) {
-        Ok(_) => Some(Keys { required, spec }),
-        Err(error) => {
-            route.invalid(&error);
-            None
-        }
-    }
 }

@@ -143,15 +143,91 @@ fn the_schema_says_what_every_setting_can_be() {
 }
 
 #[test]
-fn every_setting_is_described_and_stands_in_the_documentation() {
+fn every_setting_is_described() {
     let mut all = Vec::new();
     properties(&the_schema(), "", &mut all);
     assert!(all.len() > 200, "{}", all.len());
-    let page = include_str!("../../../../docs/config.md");
     for (at, schema) in &all {
         let description = schema["description"].as_str();
         assert!(description.is_some_and(|text| text.len() > 3), "{at} is not described");
-        let name = at.rsplit(['.', ']']).find(|part| !part.is_empty()).unwrap();
-        assert!(page.contains(name), "{at} is not in docs/config.md");
     }
+}
+
+const PAGE: &str = include_str!("../../../../docs/config.md");
+
+/// What stands below a heading, up to the next one that begins with this.
+fn below(heading: &str, next: &str) -> std::str::Lines<'static> {
+    let (_, below) = PAGE.split_once(heading).unwrap_or_else(|| panic!("no {heading}"));
+    below.split(&format!("\n{next}")).next().unwrap().lines()
+}
+
+/// What stands between backticks.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+const HEADINGS: [(&str, &str); 7] = [
+    ("gateway", "## `[gateway]`"),
+    ("policy", "## `[policy.NAME]`"),
+    ("upstream", "## `[upstream.NAME]`"),
+    ("route", "## `[[route]]`"),
+    ("tenant", "## `[tenant.NAME]`"),
+    ("store", "## `[store]`"),
+    ("worker", "## `[store]`"),
+];
+
+#[test]
+fn every_setting_has_a_row_in_the_documentation() {
+    let mut all = Vec::new();
+    properties(&the_schema(), "", &mut all);
+    for (at, _) in &all {
+        let Some((table, inside)) = at.split_once(['.', '[']) else { continue };
+        let (_, heading) = HEADINGS.iter().find(|(known, _)| *known == table).unwrap();
+        let name = inside.rsplit(['.', ']']).next().unwrap();
+        let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
+        let names = |row| code(row).flat_map(move |code| code.split(move |c| !is_name(c)));
+        // A table may have a heading of its own.
+        let rows = below(heading, "## ").filter(|line| line.starts_with(['|', '#']));
+        let has_row = rows.into_iter().any(|row| names(row).any(|word| word == name));
+        assert!(has_row, "{at} has no row below {heading} in docs/config.md");
+    }
+}
+
+/// Written into a file, a default of the documentation changes nothing.
+#[test]
+fn the_defaults_of_the_documentation_are_those_in_force() {
+    let mut compared = 0;
+    for (heading, table, prefix) in [
+        ("## `[gateway]`", "gateway", ""),
+        ("## `[policy.NAME]`", "policy.x", ""),
+        ("## `[upstream.NAME]`", "upstream.x", ""),
+        ("### `budget`", "upstream.x", "budget."),
+        ("### `breaker`", "upstream.x", "breaker."),
+        ("### `in_flight`", "upstream.x", "in_flight."),
+    ] {
+        let usual = parse(&format!("version = 1\n[{table}]")).unwrap();
+        for row in below(heading, "#").filter(|line| line.starts_with('|')) {
+            let mut cells = row.trim_matches('|').split(" | ").map(str::trim);
+            let (Some(name), Some(default)) = (cells.next(), cells.next()) else { continue };
+            let name = name.trim_matches('`');
+            let is_one = name.chars().all(|c| c.is_ascii_lowercase() || matches!(c, '_' | '.'));
+            let default = match default.strip_prefix('`') {
+                Some(default) => default.split('`').next().unwrap(),
+                None => default.split([';', ' ']).next().unwrap(),
+            };
+            let is_toml = default.starts_with(['"', '[', '{']) || default.parse::<f64>().is_ok();
+            // The count of calls says at once that calls are counted.
+            if !is_one || !is_toml || (prefix, name) == ("breaker.", "calls") {
+                continue;
+            }
+            let text = format!("version = 1\n[{table}]\n{prefix}{name} = {default}\n");
+            match parse(&text) {
+                Ok(config) => assert_eq!(config, usual, "{name} = {default}"),
+                // It belongs to another kind than the usual one.
+                Err(told) => assert!(told.to_string().contains("is not known here"), "{told}"),
+            }
+            compared += 1;
+        }
+    }
+    assert!(compared > 40, "{compared}");
 }

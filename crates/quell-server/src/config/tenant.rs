@@ -1,13 +1,16 @@
 //! `[tenant.*]`: who calls, and how much.
 
 use quell::core::{Priority, limiter, mode::Mode};
+use quell_config::{
+    limit::limited,
+    setting::Settings,
+    table::{self, Table},
+};
 
-use quell_config::limit::limited;
-
-use super::{Secret, fields::Fields};
+use super::Secret;
 
 /// Who calls, and how much.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tenant {
     /// Where the hashes of its keys are, at least one.
     pub keys: Vec<Secret>,
@@ -20,7 +23,7 @@ pub struct Tenant {
 }
 
 /// The priorities, by the words for them.
-pub(super) const PRIORITIES: [(&str, Priority); 3] = [
+const PRIORITIES: [(&str, Priority); 3] = [
     ("critical", Priority::Critical),
     ("default", Priority::Default),
     ("sheddable", Priority::Sheddable),
@@ -31,15 +34,21 @@ const KEYS: &str =
     "where the hash of a key is, such as \"env:SHOP_KEY_HASH\"; `quell key new` makes both";
 
 impl Tenant {
-    pub(super) fn read(fields: &Fields<'_>) -> Self {
-        let keys = fields.secrets("keys");
-        fields.needs("keys", KEYS);
-        if fields.has("keys") && fields.is_empty("keys") {
-            fields.wrong("keys", format_args!("is empty: write {KEYS}"));
+    pub(super) fn settings(&mut self, table: &Table<'_>) {
+        let means = "the places of the hashes of its keys, as quell key makes them";
+        table.secrets("keys", &mut self.keys, means);
+        table.needs("keys", KEYS);
+        if table.fields().is_some_and(|fields| fields.has("keys") && fields.is_empty("keys")) {
+            table.wrong("keys", format_args!("is empty: write {KEYS}"));
         }
-        let limit = limited(fields, |_| ());
-        let priority = fields.word("priority", &PRIORITIES).unwrap_or_default();
-        let mode = limit.map_or_else(Mode::default, |(_, mode, ())| mode);
-        Self { keys, rate_limit: limit.map(|(spec, ..)| spec), mode, priority }
+        let means = "how often it may ask, or \"off\"";
+        limited(table, &mut self.rate_limit, &mut self.mode, means, |_| ());
+        let means = "who is given up last and first under pressure";
+        table.word("priority", &mut self.priority, &PRIORITIES, means);
+    }
+
+    /// All of it, as it stands in a file.
+    pub fn written(&self) -> Settings {
+        table::written(|table| self.clone().settings(table))
     }
 }

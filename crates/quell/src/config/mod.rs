@@ -54,7 +54,7 @@ pub use quell_config::{
 };
 pub use watch::Watch;
 
-use quell_config::{fields::Fields, print};
+use quell_config::fields::Fields;
 
 use crate::http::{Statuses, UnsafeMethods};
 
@@ -102,10 +102,10 @@ impl Config {
     pub fn effective(&self) -> String {
         let mut text = String::from("version = 1\n");
         for (name, policy) in &self.policies {
-            print::section(&mut text, &format!("[policy.{name}]"), print::policy(policy));
+            policy.written().section(&format!("[policy.{name}]"), &mut text);
         }
         for (name, upstream) in &self.upstreams {
-            print::section(&mut text, &format!("[upstream.{name}]"), print::upstream(upstream));
+            upstream.written().section(&format!("[upstream.{name}]"), &mut text);
         }
         text
     }
