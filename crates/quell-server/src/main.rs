@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
-use quell::config::{HostField, Listen, Override};
 use quell_server::check;
+use quell_server::config::{self, HostField, Listen, Override};
 use quell_server::demo::show;
 use quell_server::gateway::{self, Config, To};
 use quell_server::host::Process;
@@ -111,7 +111,7 @@ fn end_with_the_pipe() {
 
 /// The gateway that a file describes.
 fn from_file(path: &Path, set: Vec<Override>) -> anyhow::Result<Config> {
-    let file = quell::config::Config::load(path, &set)?;
+    let file = config::Config::load(path, &set)?;
     Ok(Config { path: Some(path.to_owned()), set, ..Config::of(file) })
 }
 

@@ -8,7 +8,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-const SAMPLE: &str = include_str!("../../quell/src/config/sample.toml");
+const SAMPLE: &str = include_str!("../src/config/sample.toml");
 
 /// A file that is gone when the test ends.
 struct File(PathBuf);

@@ -20,7 +20,7 @@ use crate::config::{Config, Override, Policy, value};
 use anyhow::Context;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header::RETRY_AFTER};
 use quell::core::{self, Failure, Fault, Outcome};
-use quell::http::{IDEMPOTENCY_KEY, LONGEST_KEPT};
+use quell::http::{IDEMPOTENCY_KEY, LONGEST_KEPT, Statuses, UnsafeMethods};
 
 use self::case::{Case, Ends};
 use self::report::{Deadline, Fleet, Report};
@@ -131,7 +131,7 @@ impl Args {
             policy: &spec,
             upstream: upstream.spec,
             ends,
-            repeatable: policy.unsafe_methods.repeats(&self.method, &headers),
+            repeatable: UnsafeMethods::from(policy.unsafe_methods).repeats(&self.method, &headers),
             replayable: self.body_bytes.is_none_or(|bytes| bytes <= LONGEST_KEPT as u64),
             deadline: self.deadline,
             took: self.took,
@@ -209,7 +209,7 @@ impl Args {
             words += &format!(" with Retry-After {}", value.to_str().unwrap_or("that is no text"));
         }
         let unix_now = quell::Clock::system().unix_now();
-        let outcome = policy.statuses().classify(status, &reply, unix_now);
+        let outcome = Statuses::from(policy).classify(status, &reply, unix_now);
         (Ends::So(outcome), outcome.hint(), words)
     }
 }

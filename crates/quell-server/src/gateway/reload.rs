@@ -16,7 +16,6 @@ use thiserror::Error;
 use super::per_core::Gateway;
 use super::plan::Plan;
 use super::start;
-use crate::host::changes::diff;
 use crate::host::tls::{self, TlsError};
 
 /// Why a reload changed nothing.
@@ -48,7 +47,7 @@ impl Gateway {
     /// force.
     fn take(&self, mut file: config::Config) -> Result<Vec<String>, NotTaken> {
         let before = self.plan.load_full();
-        let mut changes = diff(&before.file.effective(), &file.effective());
+        let mut changes = file.changes_since(&before.file);
         let (is, was) = (&mut file.gateway, &before.file.gateway);
         if (&is.listen, is.admin, &is.tls) != (&was.listen, was.admin, &was.tls) {
             changes.push("gateway.listen, admin and tls take effect at the next start".to_owned());

@@ -9,7 +9,8 @@
 //!
 //! ```
 //! use http::HeaderMap;
-//! use quell::{Clock, config::{self, LimitKey}, core::{limiter, mode::Mode}};
+//! use quell::{Clock, core::{limiter, mode::Mode}};
+//! use quell_server::config::{self, LimitKey};
 //! use quell_server::gateway::route_limit::{Asker, RouteLimit};
 //!
 //! let spec = limiter::Spec { per_second: 1.0, burst: 1 };
@@ -28,11 +29,11 @@ use std::net::IpAddr;
 use http::HeaderMap;
 use quell::{
     Clock,
-    config::{self, LimitKey},
     http::quota::{Decisions, Invalid, Limited, Passed, Quota, network},
 };
 
 use super::tenants::Tenant;
+use crate::config::{self, LimitKey};
 
 /// How many have a bucket of their own.
 const KEYS: usize = 10_000;

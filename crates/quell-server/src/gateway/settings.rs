@@ -1,54 +1,43 @@
 //! Settings: what a file would say of one route, every default written out, as JSON.
 //!
-//! There is one place that knows how settings are written, and that is [`Config::effective`]: what it prints of a file with
-//! only this route in it is read back, so what is shown here is what `/config` and `quell check --effective` show.
+//! What is shown here is what `/config` and `quell check --effective` print: both are the values that the tables write.
 
-use std::collections::BTreeMap;
+use quell_config::setting::{Settings, Value as Written};
+use serde_json::{Map, Value};
 
 use crate::config::{self, Config};
-use serde_json::{Map, Number, Value};
-use toml::de::{DeTable, DeValue};
 
 /// The tables of a route, of how its calls behave, and of what all callers of its upstream share.
 pub(super) fn of(file: &Config, route: &config::Route) -> Value {
-    let upstream = file.upstreams.get(&route.upstream).cloned();
-    let name = &route.upstream;
-    let only = Config {
-        // What it is called there does not matter: whatever the route says of times is in it.
-        policies: BTreeMap::from([(name.clone(), file.policy_of(route))]),
-        upstreams: upstream.into_iter().map(|upstream| (name.clone(), upstream)).collect(),
-        routes: vec![route.clone()],
-        ..Config::default()
+    let upstream = file.upstreams.get(&route.upstream);
+    let tables = [
+        ("route", Some(route.written())),
+        // With what the route says of times.
+        ("policy", Some(file.policy_of(route).written())),
+        ("upstream", upstream.map(config::Upstream::written)),
+    ];
+    let shown = |(table, settings): (&str, Option<Settings>)| {
+        (table.to_owned(), settings.as_ref().map_or(Value::Null, json))
     };
-    let text = only.effective();
-    let all = DeTable::parse(&text).map(|all| table(all.get_ref())).unwrap_or_default();
-    let part = |table: &str, at: &str| {
-        let part = all.get(table).and_then(|part| part.pointer(at));
-        (table.to_owned(), part.cloned().unwrap_or_default())
-    };
-    let shared = format!("/{name}");
-    [part("route", "/0"), part("policy", &shared), part("upstream", &shared)].into_iter().collect()
+    Value::Object(tables.into_iter().map(shown).collect())
 }
 
-fn table(table: &DeTable<'_>) -> Map<String, Value> {
-    let member = |(name, each): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
-        (AsRef::<str>::as_ref(name.get_ref()).to_owned(), value(each.get_ref()))
-    };
-    table.iter().map(member).collect()
+fn json(settings: &Settings) -> Value {
+    let member = |(name, written): (&str, &Written)| (name.to_owned(), value(written));
+    Value::Object(settings.iter().map(member).collect::<Map<_, _>>())
 }
 
-fn value(written: &DeValue<'_>) -> Value {
+fn value(written: &Written) -> Value {
     match written {
-        DeValue::String(text) => Value::from(&**text),
-        DeValue::Boolean(yes) => Value::from(*yes),
-        DeValue::Integer(number) => number.as_str().parse::<i64>().map_or(Value::Null, Value::from),
-        DeValue::Float(number) => {
-            let number = number.as_str().parse().ok().and_then(Number::from_f64);
-            number.map_or(Value::Null, Value::Number)
+        Written::Text(text) => text.as_str().into(),
+        Written::Whole(number) => (*number).into(),
+        Written::Real(number) => (*number).into(),
+        Written::Bool(yes) => (*yes).into(),
+        Written::List(parts) => parts.iter().map(value).collect(),
+        Written::Table(inside) => json(inside),
+        Written::Named(values) => {
+            values.iter().map(|(name, inside)| (name.clone(), value(inside))).collect()
         }
-        DeValue::Datetime(_) => Value::Null, // no setting is one
-        DeValue::Array(parts) => parts.iter().map(|part| value(part.get_ref())).collect(),
-        DeValue::Table(inside) => Value::Object(table(inside)),
     }
 }
 

@@ -20,7 +20,8 @@
 //!
 //! ```
 //! use http::{HeaderMap, HeaderValue};
-//! use quell::{Clock, config::Config};
+//! use quell::Clock;
+//! use quell_server::config::Config;
 //! use quell_server::gateway::tenants::Tenants;
 //!
 //! let config = Config::parse("quell.toml", "version = 1", &[])?;
@@ -41,12 +42,12 @@ use http::{
 use quell::{
     Clock, Reason,
     classes::caller_key,
-    config::{self, Config, Secret},
     core::{Priority, limiter},
     http::quota::{self, Decisions, Limited, Passed, Quota},
 };
 use subtle::ConditionallySelectable;
 
+use crate::config::{self, Config, Secret};
 use crate::key::{self, Hash, LONGEST, PREFIX};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");

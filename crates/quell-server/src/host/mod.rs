@@ -12,7 +12,6 @@
 
 pub(crate) mod access;
 pub(crate) mod bind;
-pub(crate) mod changes;
 pub(crate) mod counters;
 #[cfg(test)]
 pub(crate) mod kit;

@@ -8,7 +8,7 @@
 //!
 //! let plans = file::parse(file::DEMO)?;
 //! assert_eq!(plans[0].promises.len(), 2);
-//! # Ok::<_, quell::config::Problems>(())
+//! # Ok::<_, quell_server::config::Problems>(())
 //! ```
 
 mod figures;

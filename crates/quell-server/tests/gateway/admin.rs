@@ -135,7 +135,7 @@ async fn state_routes_and_config_show_what_is_in_force() {
     let config = look(gateway.admin_addr(), "/config").await;
     assert!(config.text().contains("admin_token = \"env:CARGO_PKG_NAME\""), "{}", config.text());
     assert!(!config.text().contains(TOKEN));
-    let read = quell::config::Config::parse("effective.toml", config.text(), &[]).unwrap();
+    let read = quell_server::config::Config::parse("effective.toml", config.text(), &[]).unwrap();
     assert!(read.upstreams.contains_key("default"));
 }
 
@@ -369,7 +369,7 @@ async fn a_reload_is_asked_for_and_takes_all_of_the_file_or_nothing() {
         std::fs::write(&path, text).unwrap();
     };
     write("2");
-    let file = quell::config::Config::load(&path, &[]).unwrap();
+    let file = quell_server::config::Config::load(&path, &[]).unwrap();
     let config = Config::of(file).on_free_ports();
     let gateway = gateway::start(Config { path: Some(path.clone()), ..config }).unwrap();
     let sends = async || {

@@ -4,7 +4,7 @@ pub(crate) mod peers;
 
 use std::time::{Duration, Instant};
 
-use quell::config::{Protocol, RetryOn, RouteProtocol, ServerTls};
+use quell_server::config::{Protocol, RetryOn, RouteProtocol, ServerTls};
 use quell_server::gateway::{self, Config, Running};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -241,7 +241,7 @@ async fn who_is_turned_away_at_the_door_is_told_so_in_trailers_too() {
          rate_limit = {{ per_second = 0.001, burst = 1 }}\n",
         origin.addr
     );
-    let file = quell::config::Config::parse("quell.toml", &text, &[]).unwrap();
+    let file = quell_server::config::Config::parse("quell.toml", &text, &[]).unwrap();
     let gateway = gateway::start(Config::of(file).on_free_ports()).unwrap();
     let mut caller = Caller::connect(gateway.addr()).await;
     assert_eq!(caller.call(PENS, &["?"]).await.code(), Some("0"));

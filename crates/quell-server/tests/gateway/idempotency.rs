@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use quell::config::{Fallback, Keys};
 use quell::core::idempotency::{OnExpiry, Spec};
+use quell_server::config::{Fallback, Keys};
 use quell_server::gateway::{Config, Running};
 use quell_server::key::Hash;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

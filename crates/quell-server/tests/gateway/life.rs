@@ -119,7 +119,7 @@ async fn stopping_ends_every_thread_and_frees_the_port() {
         assert!(TcpStream::connect(addr).await.is_err());
     }
     let mut config = Config::local(format!("http://{}", upstream.addr).parse().unwrap());
-    config.file.gateway.listen = quell::config::Listen::Tcp(addr);
+    config.file.gateway.listen = quell_server::config::Listen::Tcp(addr);
     let again = gateway::start(config.clone()).unwrap();
     let error = gateway::start(config).unwrap_err().to_string();
     assert!(error.contains("listen is") && error.contains("in use"), "{error}");

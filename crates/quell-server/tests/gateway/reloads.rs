@@ -74,7 +74,7 @@ impl Filed {
         let head = head(to);
         write(&dir, &head, settings);
         let path = dir.path("quell.toml");
-        let file = quell::config::Config::load(&path, &[]).unwrap();
+        let file = quell_server::config::Config::load(&path, &[]).unwrap();
         let config = Config { path: Some(path), cores: 2, ..Config::of(file).on_free_ports() };
         Self { dir, head, running: gateway::start(config).unwrap() }
     }

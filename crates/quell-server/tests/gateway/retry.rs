@@ -62,7 +62,7 @@ async fn sends_by_file(policy: &str, method: &str) -> usize {
     let text = format!(
         "version = 1\n{local}\n[upstream.x]\nendpoints = [\"http://{addr}\"]\n[policy.x]\n{policy}"
     );
-    let file = quell::config::Config::parse("f", &text, &[]).unwrap();
+    let file = quell_server::config::Config::parse("f", &text, &[]).unwrap();
     let config = Config { log: false, ..Config::of(file).on_free_ports() };
     let gateway = quell_server::gateway::start(config).unwrap();
     let request = request(method, "/").body(Full::<Bytes>::default()).unwrap();

@@ -13,7 +13,8 @@ use crate::kit::*;
 
 /// A gateway of a file, on free ports.
 pub(crate) fn by_file(text: &str) -> Running {
-    let file = quell::config::Config::parse("f", &format!("version = 1\n{text}"), &[]).unwrap();
+    let file =
+        quell_server::config::Config::parse("f", &format!("version = 1\n{text}"), &[]).unwrap();
     gateway::start(Config { cores: 2, ..Config::of(file).on_free_ports() }).unwrap()
 }
 

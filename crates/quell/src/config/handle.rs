@@ -4,7 +4,7 @@ use std::path::Path;
 
 use quell_core::spec::UpstreamSpec;
 
-use super::{Config, Error, UnsafeMethods};
+use super::{Config, Error, Repeats};
 use crate::{Quell, Rules, upstream::Host};
 
 /// Why an upstream of the file cannot be called.
@@ -61,9 +61,9 @@ impl Config {
         let found = found.ok_or_else(|| NotCallable::NoUpstream(upstream.to_owned()))?;
         let written = self.policy_for(upstream);
         let rules = Rules {
-            idempotent: written.unsafe_methods == UnsafeMethods::Always,
-            statuses: written.statuses(),
-            unsafe_methods: written.unsafe_methods,
+            idempotent: written.unsafe_methods == Repeats::Always,
+            statuses: (&written).into(),
+            unsafe_methods: written.unsafe_methods.into(),
             ..Rules::new(quell_core::Policy::new(written.spec)?)
         };
         // The caller chooses the endpoint, so to the policies there is one.

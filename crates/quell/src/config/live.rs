@@ -39,7 +39,9 @@ use std::{
 
 use arc_swap::ArcSwap;
 
-use super::{Config, Error, NotCallable, Override, Unusable, Watch, name, over, text};
+use quell_config::text;
+
+use super::{Config, Error, NotCallable, Override, Unusable, Watch};
 use crate::{Quell, sync::Mutex, upstream::Host};
 
 /// How many upstreams that vanished from the file are remembered, should they return.
@@ -249,7 +251,7 @@ impl fmt::Display for Changes {
 }
 
 fn parse(path: &Path, content: &str, flags: &[Override]) -> Result<Config, Error> {
-    Ok(Config::parse(&name(path), content, &over(flags))?)
+    Ok(Config::parse(&path.display().to_string(), content, &Override::over_env(flags))?)
 }
 
 fn handles(config: &Config, host: &Host) -> Result<BTreeMap<String, Quell>, NotCallable> {

@@ -11,10 +11,11 @@ use std::{
     time::Duration,
 };
 
+use quell_config::text;
+
 use super::{
     Changes, Unusable,
     live::{Live, Mark, mark},
-    text,
 };
 use crate::Clock;
 

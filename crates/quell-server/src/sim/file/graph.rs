@@ -1,12 +1,10 @@
 //! Services behind the service: who calls whom, by name.
 
-use quell::{
-    config::{Config, fields::Fields},
-    core::spec::UpstreamSpec,
-};
+use quell::core::spec::UpstreamSpec;
 use quell_sim::scenario::{Edge, Node};
 
 use super::{faults, policies, scenario, service, way};
+use crate::config::{Config, fields::Fields};
 
 /// Reads `calls` and `behind`. Names become places, from the top down, whatever the order they are written in.
 pub(super) fn read(config: &Config, fields: &Fields<'_>) -> (Vec<Edge>, Vec<Node>, Vec<String>) {

@@ -1,9 +1,6 @@
 //! The kinds of requests of a scenario, each by its name.
 
-use quell::{
-    config::{fields::Fields, read::Rate},
-    core::Priority,
-};
+use quell::core::Priority;
 use quell_sim::{
     dist::Dist,
     scenario::{Arrivals, HangUps, Kind, Side, Together},
@@ -14,6 +11,7 @@ use super::{
     scenario::{arrivals, arriving},
     time::{curve, needed, spread},
 };
+use crate::config::{fields::Fields, read::Rate};
 
 /// Reads `[scenario.NAME.kind.*]`; shares are of `load`. Whatever is wrong was told to the fields.
 pub(super) fn read(fields: &Fields<'_>, load: Option<f64>) -> Vec<Kind> {

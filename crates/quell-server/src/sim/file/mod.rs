@@ -14,7 +14,7 @@
 //! assert_eq!(plans.len(), 3);
 //! let error = file::parse("version = 1\n[scenario.x]\nload = \"10\"").unwrap_err();
 //! assert!(error.to_string().ends_with("help: write a rate, such as \"10000/s\""), "{error}");
-//! # Ok::<_, quell::config::Problems>(())
+//! # Ok::<_, quell_server::config::Problems>(())
 //! ```
 
 mod faults;

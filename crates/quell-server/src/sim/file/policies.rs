@@ -1,9 +1,8 @@
 //! Policies by name: those of the file, exactly.
 
-use quell::{
-    config::{Config, Policy, Route, UnsafeMethods, fields::Fields},
-    core::spec::{PolicySpec, UpstreamSpec},
-};
+use quell::core::spec::{PolicySpec, UpstreamSpec};
+
+use crate::config::{Config, Policy, Repeats, Route, fields::Fields};
 
 /// How calls behave and what they share.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +58,7 @@ pub(super) fn read(config: &Config, fields: &Fields<'_>, usual: UpstreamSpec) ->
     Some(Named {
         policy,
         upstream: spec,
-        always: unsafe_methods == UnsafeMethods::Always,
+        always: unsafe_methods == Repeats::Always,
         instances: found.and_then(|found| found.budget.instances),
     })
 }

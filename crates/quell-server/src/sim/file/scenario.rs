@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use quell::{
-    config::{
-        Config,
-        fields::Fields,
-        read::{Rate, Raw, Read},
-    },
-    core::spec::UpstreamSpec,
+use crate::config::{
+    Config,
+    fields::Fields,
+    read::{Rate, Raw, Read},
 };
+use quell::core::spec::UpstreamSpec;
 use quell_sim::{
     Scenario,
     dist::Draw,

@@ -12,7 +12,7 @@ use quell_sim::{
 
 use super::*;
 
-const SAMPLE: &str = include_str!("../../../../quell/src/config/sample.toml");
+const SAMPLE: &str = include_str!("../../config/sample.toml");
 
 fn one(text: &str) -> Plan {
     let plans = parse(&format!("version = 1\n{text}")).unwrap_or_else(|error| panic!("{error}"));

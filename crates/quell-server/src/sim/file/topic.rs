@@ -1,11 +1,8 @@
 //! Records of a topic instead of users who wait.
 
-use quell::{
-    config::{Config, fields::Fields},
-    core::{
-        ladder,
-        spec::{PolicySpec, UpstreamSpec},
-    },
+use quell::core::{
+    ladder,
+    spec::{PolicySpec, UpstreamSpec},
 };
 use quell_sim::{
     Scenario,
@@ -13,6 +10,7 @@ use quell_sim::{
 };
 
 use super::policies;
+use crate::config::{Config, fields::Fields};
 
 /// Reads `{ tiers = ["30s", "5m"], concurrency = 8, upstream = "…" }`, or `worker`, which has tiers; over what the scenario has.
 pub(super) fn read(config: &Config, fields: &Fields<'_>, scenario: Scenario) -> Scenario {

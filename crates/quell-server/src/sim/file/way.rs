@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use quell::{
-    config::{self, Config, fields::Fields},
-    core::{backoff, spec::UpstreamSpec},
-};
+use quell::core::{backoff, spec::UpstreamSpec};
 use quell_sim::{
     Scenario,
     scenario::{Callers, Gateway},
@@ -16,6 +13,7 @@ use super::{
     policies::{self, Named},
     store, topic,
 };
+use crate::config::{self, Config, fields::Fields};
 use crate::sim::rungs::{self, Rung};
 
 /// A way that everybody knows.

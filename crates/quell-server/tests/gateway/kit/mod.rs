@@ -124,7 +124,7 @@ pub(crate) fn from_file(lines: &str) -> Running {
 
 pub(crate) fn from_file_with(lines: &str, change: impl FnOnce(&mut Config)) -> Running {
     let text = format!("version = 1\n{lines}");
-    let file = quell::config::Config::parse("test.toml", &text, &[]).unwrap();
+    let file = quell_server::config::Config::parse("test.toml", &text, &[]).unwrap();
     let mut config = Config::of(file).on_free_ports();
     change(&mut config);
     gateway::start(config).unwrap()
