@@ -29,7 +29,6 @@ use crate::admin::operations::{InForce, OfRoute, OfUpstream, Operations, Token};
 use crate::config::{AccessLog, Config, Override, Secret, Target};
 use crate::host::Host;
 use crate::host::access::{Access, Attempt};
-use crate::host::changes::diff;
 use crate::host::counters::{Came, Count, Counters, Verdict};
 use crate::host::life::Life;
 use crate::host::log::Log;
@@ -119,7 +118,7 @@ impl Post {
     fn take(&self, path: &Path, set: &[Override]) -> Result<Vec<String>, String> {
         let file = Config::load(path, set).map_err(|error| error.to_string())?;
         let before = self.rules.load_full();
-        let changes = diff(&before.file.effective(), &file.effective());
+        let changes = file.changes_since(&before.file);
         self.rules.store(Arc::new(Rules::new(file, Some(&before), &self.log)?));
         Ok(changes)
     }
