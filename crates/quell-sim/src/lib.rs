@@ -19,9 +19,11 @@ mod agenda;
 pub mod arena;
 pub mod defaults;
 pub mod dist;
+mod event;
 pub mod maths;
 pub mod precheck;
 mod ring;
+mod run;
 pub mod scenario;
 mod slab;
 pub mod sweep;
@@ -34,8 +36,9 @@ use core::time::Duration;
 
 use quell_core::Rng;
 
+pub use run::{Below, Leased, Queueing, Records, Run};
 pub use scenario::Scenario;
-pub use world::{Below, Leased, Queueing, Records, Run, run, run_while};
+pub use world::{run, run_while};
 
 // One generator per purpose: what one actor draws never shifts what another draws.
 /// Purpose of the generator that says when users come. Whoever draws from the same streams on real sockets has the
