@@ -1,6 +1,6 @@
 //! A chart over the seconds of a run, with the outage shaded.
 
-use super::svg::Svg;
+use crate::svg::Svg;
 
 /// Room for the words on the left, and around.
 const LEFT: f64 = 44.0;
@@ -12,7 +12,7 @@ const POINTS: usize = 480;
 
 /// Where a value stands between bottom and top.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Scale {
+pub enum Scale {
     /// From 0 to this.
     Linear(f64),
     /// From one to the other, each tenfold the same height.
@@ -52,23 +52,9 @@ fn step(most: f64) -> f64 {
         .unwrap_or(power)
 }
 
-/// A number in as few characters as it can be read in.
-pub(crate) fn short(value: f64) -> String {
-    let trim = |number: f64, unit: &str| {
-        let text = if number < 9.95 { format!("{number:.1}") } else { format!("{number:.0}") };
-        format!("{}{unit}", text.strip_suffix(".0").unwrap_or(&text))
-    };
-    match value {
-        _ if value >= 999_500.0 => trim(value / 1e6, "M"),
-        _ if value >= 999.5 => trim(value / 1e3, "k"),
-        _ if value >= 0.95 || value == 0.0 => trim(value, ""),
-        _ => format!("{value:.2}"),
-    }
-}
-
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Chart {
+pub struct Chart {
     svg: Svg,
     size: (f64, f64),
     seconds: usize,
@@ -78,7 +64,7 @@ pub(crate) struct Chart {
 
 impl Chart {
     /// An empty chart of so many seconds. `unit` turns the ticks on the left into words.
-    pub(crate) fn new(
+    pub fn new(
         says: &str,
         (width, height): (f64, f64),
         seconds: usize,
@@ -101,14 +87,14 @@ impl Chart {
     }
 
     /// Shades these seconds: the outage.
-    pub(crate) fn shade(mut self, from: usize, to: usize) -> Self {
+    pub fn shade(mut self, from: usize, to: usize) -> Self {
         let (left, right) = (self.x(from as f64), self.x(to as f64));
         self.svg.rect("outage", (left, TOP), (right - left, self.size.1 - TOP - BOTTOM));
         self
     }
 
     /// Marks the seconds along the bottom.
-    pub(crate) fn seconds(mut self) -> Self {
+    pub fn seconds(mut self) -> Self {
         let marks = if self.size.0 < 500.0 { 2.0 } else { 3.0 };
         let step = step(self.seconds as f64 / marks).max(1.0);
         let mut at = 0.0;
@@ -124,7 +110,7 @@ impl Chart {
     }
 
     /// A horizontal line, such as the capacity.
-    pub(crate) fn level(mut self, class: &str, value: f64, name: &str) -> Self {
+    pub fn level(mut self, class: &str, value: f64, name: &str) -> Self {
         let y = self.y(value);
         self.svg.stroke(class, (LEFT, y), (self.size.0 - RIGHT, y));
         self.svg.word("tick", (self.size.0 - RIGHT - 2.0, y - 3.0), "end", name);
@@ -132,7 +118,7 @@ impl Chart {
     }
 
     /// A line through one value per second; gaps stay gaps.
-    pub(crate) fn line(mut self, class: &str, name: &str, values: &[Option<f64>]) -> Self {
+    pub fn line(mut self, class: &str, name: &str, values: &[Option<f64>]) -> Self {
         for part in self.parts(values) {
             self.svg.path(&format!("line {class}"), &part, false);
         }
@@ -140,7 +126,7 @@ impl Chart {
     }
 
     /// The same with what lies below it filled.
-    pub(crate) fn area(mut self, class: &str, name: &str, values: &[Option<f64>]) -> Self {
+    pub fn area(mut self, class: &str, name: &str, values: &[Option<f64>]) -> Self {
         let floor = self.size.1 - BOTTOM;
         for part in self.parts(values) {
             let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
@@ -154,13 +140,13 @@ impl Chart {
     }
 
     /// Says on the right, under the top, what did not fit in.
-    pub(crate) fn beyond(mut self, class: &str, says: &str) -> Self {
+    pub fn beyond(mut self, class: &str, says: &str) -> Self {
         self.svg.word(&format!("name {class}"), (self.size.0 - RIGHT, TOP - 6.0), "end", says);
         self
     }
 
     /// The finished picture.
-    pub(crate) fn finish(self) -> String {
+    pub fn finish(self) -> String {
         self.svg.finish()
     }
 
@@ -198,7 +184,7 @@ impl Chart {
 }
 
 /// A strip of coloured spans over the seconds of a run, such as a breaker's states.
-pub(crate) fn strip(
+pub fn strip(
     says: &str,
     width: f64,
     name: &str,
@@ -232,11 +218,10 @@ pub(crate) fn strip(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::number::short;
 
     #[test]
-    fn numbers_are_short_and_steps_are_round() {
-        let shown = [0.0, 0.25, 1.0, 2.54, 12.0, 1_000.0, 12_400.0, 2e6].map(short);
-        assert_eq!(shown, ["0", "0.25", "1", "2.5", "12", "1k", "12k", "2M"]);
+    fn steps_are_round() {
         assert_eq!([7.0, 12_000.0, 60.0, 0.5].map(step), [5.0, 10_000.0, 50.0, 0.5]);
     }
 

@@ -1,13 +1,11 @@
 //! Sparklines: a course of things in one line of text.
 
-use std::io::IsTerminal;
-
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const PLAIN: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
 
 /// How to draw for whoever reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ink {
+pub enum Ink {
     /// A terminal that shows blocks and colours.
     Rich,
     /// A file, a pipe, or somebody who asked for plain text with `NO_COLOR`.
@@ -15,14 +13,8 @@ pub(crate) enum Ink {
 }
 
 impl Ink {
-    /// As standard output takes it.
-    pub(crate) fn of_stdout() -> Self {
-        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        if std::io::stdout().is_terminal() && !plain { Self::Rich } else { Self::Plain }
-    }
-
     /// A verdict in two characters.
-    pub(crate) fn verdict(self, verdict: &str, goodput: f64) -> String {
+    pub fn verdict(self, verdict: &str, goodput: f64) -> String {
         let letter = match verdict {
             "healed" => 'H',
             "draining" => 'd',
@@ -45,7 +37,7 @@ impl Ink {
     }
 
     /// Shares from 0 to 1 over time, in `width` characters: each shows the mean of its part.
-    pub(crate) fn line(self, shares: &[f64], width: usize) -> String {
+    pub fn line(self, shares: &[f64], width: usize) -> String {
         let levels = if self == Self::Rich { BLOCKS } else { PLAIN };
         let width = width.min(shares.len());
         let level = |i: usize| {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Text that may stand in HTML and SVG, in attributes too.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -20,13 +20,13 @@ pub(crate) fn escape(text: &str) -> String {
 
 /// A picture that is being drawn. Coordinates are pixels from the upper left corner.
 #[derive(Debug)]
-pub(crate) struct Svg {
+pub struct Svg {
     text: String,
 }
 
 impl Svg {
     /// An empty picture; `says` is what it shows, for those who do not see it.
-    pub(crate) fn new(width: f64, height: f64, says: &str) -> Self {
+    pub fn new(width: f64, height: f64, says: &str) -> Self {
         let says = escape(says);
         Self {
             text: format!(
@@ -36,12 +36,12 @@ impl Svg {
     }
 
     /// A line between two points.
-    pub(crate) fn stroke(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+    pub fn stroke(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         self.path(class, &[from, to], false);
     }
 
     /// A line through all points, closed where it bounds an area.
-    pub(crate) fn path(&mut self, class: &str, points: &[(f64, f64)], closed: bool) {
+    pub fn path(&mut self, class: &str, points: &[(f64, f64)], closed: bool) {
         if points.is_empty() {
             return;
         }
@@ -53,7 +53,7 @@ impl Svg {
     }
 
     /// A rectangle.
-    pub(crate) fn rect(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
+    pub fn rect(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
         let _ = write!(
             self.text,
             "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"/>"
@@ -61,7 +61,7 @@ impl Svg {
     }
 
     /// A word. `anchor` is `start`, `middle` or `end`.
-    pub(crate) fn word(&mut self, class: &str, (x, y): (f64, f64), anchor: &str, says: &str) {
+    pub fn word(&mut self, class: &str, (x, y): (f64, f64), anchor: &str, says: &str) {
         let says = escape(says);
         let _ = write!(
             self.text,
@@ -70,7 +70,7 @@ impl Svg {
     }
 
     /// The finished picture.
-    pub(crate) fn finish(mut self) -> String {
+    pub fn finish(mut self) -> String {
         self.text.push_str("</svg>");
         self.text
     }

@@ -1,7 +1,6 @@
 //! Run: what a run came to.
 //!
-//! **Why.** Who reads a run is not who makes it: tables, charts, promises and rules look at the same record. It is plain data, and what is
-//! known only at the end is in it as well.
+//! **Why.** Tables, charts, promises and the lab all read the same record of a run, and none of them needs the loop that makes it.
 
 use core::time::Duration;
 

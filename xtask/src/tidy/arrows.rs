@@ -14,11 +14,12 @@ use crate::workspace::File;
 /// Our crates and those of ours each may depend on.
 const ARROWS: &[(&str, &[&str])] = &[
     ("quell-core", &[]),
+    ("quell-charts", &[]),
     ("quell-config", &["quell-core"]),
     ("quell", &["quell-core", "quell-config"]),
     ("quell-http1", &[]),
     ("quell-sim", &["quell-core"]),
-    ("quell-server", &["quell", "quell-config", "quell-http1", "quell-sim"]),
+    ("quell-server", &["quell", "quell-config", "quell-http1", "quell-sim", "quell-charts"]),
     ("quell-lab", &[]),
     ("xtask", &[]),
 ];

@@ -13,6 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
+use quell_charts::Table;
 use quell_sim::{Scenario, arena::worlds, scenario::Arrivals, verdict::Count};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,10 +26,7 @@ use super::{
     side::{Front, Seen, Side, last, trouble},
     tally::Tally,
 };
-use crate::{
-    sim::file,
-    table::{Figures, Table},
-};
+use crate::{figures::Figures, sim::file};
 
 /// How often to look how late timers fire, and what spoils a run.
 const TICK: Duration = Duration::from_millis(20);

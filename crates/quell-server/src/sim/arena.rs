@@ -7,6 +7,7 @@ mod shown;
 use std::{num::NonZeroUsize, path::PathBuf};
 
 use anyhow::{Context, ensure};
+use quell_charts::number::thousands;
 use quell_sim::{
     arena::{Cell, Edition, Rule, SEEDS, Standing, judge, worlds::World},
     scenario::Kind,
@@ -17,7 +18,6 @@ use self::{
     shown::{detail, table},
 };
 use super::runs;
-use crate::table::thousands;
 
 /// Tries rules for the in-flight limit in worlds where they are told nothing.
 #[derive(Debug, clap::Args)]

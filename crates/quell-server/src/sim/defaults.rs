@@ -106,7 +106,7 @@ fn says<'a>(derived: &Derived<'a>, place: Option<usize>) -> &'a str {
 
 /// For a terminal: what ships and what is picked.
 fn short(all: &[Derived<'_>]) -> String {
-    let mut table = crate::table::Table::new("defaults", ["ships", "the rule picks", ""]);
+    let mut table = quell_charts::Table::new("defaults", ["ships", "the rule picks", ""]);
     for derived in all {
         let (ships, picked) = (says(derived, derived.ships), says(derived, derived.picked));
         let verdict = if derived.ships == derived.picked { "same" } else { "differs" };

@@ -11,7 +11,6 @@ mod layers;
 mod report;
 mod rungs;
 mod runs;
-pub(crate) mod spark;
 mod sweep;
 mod tip;
 pub mod validate;
@@ -24,6 +23,10 @@ use std::{
 
 use crate::config::{Error, Override};
 use anyhow::ensure;
+use quell_charts::{
+    Ink, Table,
+    number::{percent, thousands},
+};
 use quell_sim::{Run, Scenario, precheck::Precheck, verdict::Count};
 use serde::Serialize;
 
@@ -32,9 +35,8 @@ use self::{
     file::{Plan, Way},
     layers::LayerRow,
     runs::{How, Spread},
-    spark::Ink,
 };
-use crate::table::{Table, percent, thousands};
+use crate::terminal;
 
 /// Characters of a sparkline.
 const SPARK: usize = 32;
@@ -151,7 +153,7 @@ fn plain(args: &Plain) -> anyhow::Result<ExitCode> {
         };
         println!("{}", serde_json::to_string(&report)?);
     } else {
-        print(&jobs, Ink::of_stdout());
+        print(&jobs, terminal::ink());
         if args.compare {
             compare::print_against_first(&jobs);
         }

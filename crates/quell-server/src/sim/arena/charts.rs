@@ -8,19 +8,14 @@ use std::{
 };
 
 use anyhow::Context;
+use quell_charts::{Chart, Scale, number::short, svg::escape};
 use quell_sim::{
     arena::{Judged, Rule, judge, worlds::World},
     scenario::{Arrivals, OutageKind, Scenario},
 };
 
 use super::facts;
-use crate::sim::{
-    report::{
-        chart::{Chart, Scale, short},
-        svg::escape,
-    },
-    runs,
-};
+use crate::sim::runs;
 
 /// The worlds of `docs/limit.md`.
 const SHOWN: [&str; 6] = [

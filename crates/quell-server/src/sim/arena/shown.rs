@@ -1,8 +1,7 @@
 //! What rules came to, for people: one row per rule, or one per world.
 
+use quell_charts::{Table, number::thousands};
 use quell_sim::arena::{Cell, Edition, Standing, worlds::World};
-
-use crate::table::{Table, thousands};
 
 /// Not a number that says anything.
 const NONE: &str = "–";

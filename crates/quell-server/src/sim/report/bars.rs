@@ -1,6 +1,8 @@
 //! Bars: how a chain multiplies, layer by layer.
 
-use super::{Job, svg::Svg};
+use quell_charts::Svg;
+
+use super::Job;
 use crate::sim::layers;
 
 const WIDE: f64 = 1100.0;

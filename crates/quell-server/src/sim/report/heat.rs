@@ -1,6 +1,7 @@
 //! The map of a sweep.
 
-use super::svg::{Svg, escape};
+use quell_charts::svg::{Svg, escape};
+
 use crate::sim::sweep::Map;
 
 const LEFT: f64 = 90.0;

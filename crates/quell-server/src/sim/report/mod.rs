@@ -1,15 +1,13 @@
 //! The report: one HTML file that says it all, without a network, in light and dark.
 
 mod bars;
-pub(crate) mod chart;
 pub(crate) mod heat;
 mod lanes;
-pub(crate) mod svg;
 
 use std::path::Path;
 
 use anyhow::Context;
-use svg::escape;
+use quell_charts::svg::escape;
 
 use super::{Job, columns, heading_facts, layers};
 
