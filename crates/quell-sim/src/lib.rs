@@ -16,8 +16,7 @@
 
 mod actor;
 mod agenda;
-pub mod arena;
-pub mod defaults;
+pub mod control;
 pub mod dist;
 mod event;
 pub mod maths;
@@ -28,7 +27,6 @@ pub mod scenario;
 mod slab;
 pub mod sweep;
 pub mod tip;
-pub mod validate;
 pub mod verdict;
 mod world;
 
@@ -57,7 +55,8 @@ const PURPOSE_WRITE: u64 = 9;
 const PURPOSE_KEY: u64 = 10;
 const PURPOSE_CONSUMER: u64 = 11;
 const PURPOSE_LEASE: u64 = 12;
-const PURPOSE_RULE: u64 = 13;
+/// Purpose of the generator from which a [rule that is not ours](control) draws.
+pub const PURPOSE_RULE: u64 = 13;
 const PURPOSE_KIND: u64 = 14;
 const PURPOSE_LUCK: u64 = 15;
 

@@ -16,6 +16,7 @@ use crate::{
         callers::Users, kinds::Kinds, quell::Hosts, shop::Shop, store::Leases, topic::Consumers,
     },
     agenda::Agenda,
+    control::Maker,
     scenario::{Invalid, Scenario},
     verdict::{Count, Early, Layer, Moment, Observed, Series, Summary, Tally, Timing},
 };
@@ -69,8 +70,19 @@ pub fn run_while(
     early: Early,
     on_second: &mut dyn FnMut(usize),
 ) -> Result<Run, Invalid> {
+    run_as(scenario, seed, None, early, on_second)
+}
+
+/// The same, with somebody else's rule for the limit where there is one.
+pub(crate) fn run_as(
+    scenario: &Scenario,
+    seed: u64,
+    control: Option<Maker>,
+    early: Early,
+    on_second: &mut dyn FnMut(usize),
+) -> Result<Run, Invalid> {
     scenario.check()?;
-    let hosts = Hosts::new(scenario, seed)?;
+    let hosts = Hosts::new(scenario, seed, control)?;
     let mut world = World {
         now: Time::ZERO,
         agenda: Agenda::new(),

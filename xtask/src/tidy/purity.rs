@@ -1,4 +1,4 @@
-//! The rooms that decide, pretend and draw touch nothing of the world.
+//! The rooms that decide, pretend, draw and judge touch nothing of the world.
 //!
 //! **Why.** The core and the simulator promise the same trace for the same seed on every machine. One look at the
 //! clock, one thread, one random number from the system, and the promise is void without a test failing.
@@ -11,8 +11,14 @@ use super::source::{Source, words};
 use crate::violation::{Violation, line_at};
 use crate::workspace::File;
 
-const ROOMS: &[&str] =
-    &["crates/quell-charts/src/", "crates/quell-core/src/", "crates/quell-sim/src/"];
+const ROOMS: &[&str] = &[
+    "crates/quell-charts/src/",
+    "crates/quell-core/src/",
+    "crates/quell-lab/src/arena/",
+    "crates/quell-lab/src/defaults/",
+    "crates/quell-lab/src/validate/",
+    "crates/quell-sim/src/",
+];
 
 const TIME: &str = "take `now` as an argument; the host asks the clock, once per verb";
 const PRINT: &str = "return data; the host shows it";

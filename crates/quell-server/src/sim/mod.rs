@@ -1,9 +1,7 @@
 //! `quell sim`: an outage on virtual time.
 
-pub mod arena;
 mod compare;
 mod crowds;
-pub mod defaults;
 pub(crate) mod figures;
 pub mod file;
 pub mod gate;
@@ -13,7 +11,6 @@ mod rungs;
 mod runs;
 mod sweep;
 mod tip;
-pub mod validate;
 
 use std::{
     collections::BTreeSet,
@@ -59,9 +56,6 @@ enum Further {
     Compare(compare::Args),
     Tip(tip::Args),
     Sweep(sweep::Args),
-    Validate(validate::Args),
-    Defaults(defaults::Args),
-    Arena(arena::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -119,9 +113,6 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         Some(Further::Compare(args)) => compare::main(args)?,
         Some(Further::Tip(args)) => tip::main(args)?,
         Some(Further::Sweep(args)) => sweep::main(args)?,
-        Some(Further::Validate(args)) => validate::main(args)?,
-        Some(Further::Defaults(args)) => defaults::main(args)?,
-        Some(Further::Arena(args)) => arena::main(args)?,
     }
     Ok(ExitCode::SUCCESS)
 }
