@@ -19,7 +19,9 @@
 //! assert!(svg.starts_with("<svg") && svg.ends_with("</svg>"));
 //! ```
 
+pub mod bars;
 pub mod chart;
+pub mod heat;
 pub mod number;
 pub mod spark;
 pub mod svg;
