@@ -19,7 +19,8 @@ use core::{fmt, time::Duration};
 use super::{Callers, Outage, OutageKind, Scenario, Service, Sharing};
 use crate::dist::Dist;
 
-/// See the [module](self).
+/// A service that is down for a while. Its name says all of it: `SERVICE/TROUBLE-SECONDS`, and behind it what differs from [`Down::BASE`],
+/// such as `degrading-0.5/stall-10/load-50`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Down {
     /// All calls at once, with what a crowd of them costs; `None` is one call at a time for each worker.
