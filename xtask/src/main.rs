@@ -16,6 +16,7 @@ mod figure;
 mod folder;
 mod fuzz;
 mod health;
+mod lab;
 mod metadata;
 mod nginx;
 mod process;
@@ -61,6 +62,8 @@ enum Command {
     Fuzz(fuzz::Args),
     /// Run healthy services behind Quell and behind nginx, and look for whom Quell refuses or keeps waiting
     Health(health::Args),
+    /// Make the evidence that needs the simulator: rules for the limit, defaults, theory
+    Lab(lab::Args),
     /// Run the tests of all crates with all features, and the examples
     Test(test::Args),
     /// Run the demo's outage simulated and on real sockets, side by side
@@ -89,6 +92,7 @@ fn run(workspace: &Workspace, command: Command) -> anyhow::Result<()> {
         Command::Deny => deny::run(workspace),
         Command::Fuzz(args) => fuzz::run(workspace, &args),
         Command::Health(args) => health::run(workspace, &args),
+        Command::Lab(args) => lab::run(workspace, &args),
         Command::Test(args) => test::run(workspace, &args),
         Command::Twin(args) => twin::run(workspace, &args),
         Command::Tidy => tidy::run(workspace),

@@ -97,7 +97,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// A reader of standard output who has seen enough (`quell sim arena | head`) ends the command, without a word, as it ends others.
+/// A reader of standard output who has seen enough (`quell schema | head`) ends the command, without a word, as it ends others.
 fn end_with_the_pipe() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -27,14 +27,13 @@ fn the_same_seed_prints_the_same_bytes() {
     assert_eq!(report["runs"].as_array().unwrap().len(), 10);
 }
 
-/// `quell sim arena --list | head -1`.
+/// `quell schema | head -1`, where the reader is gone before the first line.
 #[test]
 fn a_reader_who_has_seen_enough_ends_the_command_without_a_word() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quell"));
-    command.args(["sim", "arena", "--list"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    drop(child.stdout.take());
-    let ended = child.wait_with_output().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ended = command.args(["schema"]).stdout(writer).output().unwrap();
     assert_eq!((ended.status.code(), text(&ended.stderr)), (Some(141), String::new()));
 }
 
@@ -179,12 +178,12 @@ fn mistakes_are_one_line_that_says_what_to_write() {
         (&["gateway", "--config", "no-such-file.toml"], "cannot read no-such-file.toml"),
         (&["gateway"], "--to <URL>"),
         (&["demo", "--service", "lifo"], "write fifo, sharing or degrading=0.5"),
-        (&["sim", "arena", "--controller", "magic"], "write one of oracle, fixed-256"),
-        (&["sim", "arena", "--filter", "moon"], "see quell sim arena --list"),
         (&["demo", "--world", "moon"], "write one that is down for a while, such as fifo/stall-10"),
-        (&["demo", "--world", "fifo/halved"], "fifo/halved is for the simulator only: write one"),
+        (
+            &["demo", "--world", "fifo/halved"],
+            "there is no world fifo/halved: write one that is down",
+        ),
         (&["demo", "--through", "127.0.0.1:1"], "--serve <ADDR>"),
-        (&["sim", "arena", "--charts", "Cargo.toml"], "cannot write charts into Cargo.toml"),
         (&["demo", "--kind", "flood"], "possible values: stall, hole, fail, slow, partial"),
     ] {
         let output = quell(args);
@@ -206,35 +205,6 @@ fn a_mistake_in_a_scenario_is_told_once_with_its_place() {
         assert_eq!(message.matches(told).count(), 1, "{message}");
     }
     assert!(message.contains(".toml:3:1"), "{message}");
-}
-
-#[test]
-fn the_arena_shows_who_finds_the_limit() {
-    let listed = text(&quell(&["sim", "arena", "--list", "--filter", "fifo/fail-10"]).stdout);
-    assert!(listed.starts_with("rules: oracle, fixed-256, aimd"), "{listed}");
-    assert!(listed.contains("\nfifo/fail-10 ") && !listed.contains("stall"), "{listed}");
-    let mut args = vec!["sim", "arena", "--filter", "/fail-10/load-50", "--seeds", "5,6"];
-    args.extend(["--controller", "vegas", "--controller", "oracle"]);
-    let shown = text(&quell(&[&args[..], &["--verbose"]].concat()).stdout);
-    for part in
-        ["2 worlds, each by its median seed of 5, 6", "degrading-0.5/fail-10/load-50", "2 of 2"]
-    {
-        assert!(shown.contains(part), "{part}: {shown}");
-    }
-    let output = quell(&[&args[..], &["--json", "--threads", "1"]].concat());
-    let lines = text(&output.stdout);
-    let figures: Vec<serde_json::Value> =
-        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let of = |name: &str, controller: &str| {
-        let found = figures.iter().find(|f| f["figure"] == name && f["controller"] == controller);
-        found.unwrap_or_else(|| panic!("{name} of {controller}"))["value"].clone()
-    };
-    assert_eq!((of("arena.worlds", "vegas"), of("arena.won", "oracle")), (2.0.into(), 2.0.into()));
-    let beside = figures.iter().filter(|figure| figure["figure"] == "arena.goodput_vs_oracle");
-    let kinds: Vec<_> = beside.map(|figure| figure["of"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["median", "worst", "median", "worst"], "the oracle beside itself too");
-    let again = quell(&[&args[..], &["--json", "--threads", "2"]].concat());
-    assert_eq!(text(&again.stdout), lines, "the same on any number of threads");
 }
 
 #[test]

@@ -16,17 +16,17 @@
 
 mod actor;
 mod agenda;
-pub mod arena;
-pub mod defaults;
+pub mod control;
 pub mod dist;
+mod event;
 pub mod maths;
 pub mod precheck;
 mod ring;
+mod run;
 pub mod scenario;
 mod slab;
 pub mod sweep;
 pub mod tip;
-pub mod validate;
 pub mod verdict;
 mod world;
 
@@ -34,8 +34,9 @@ use core::time::Duration;
 
 use quell_core::Rng;
 
+pub use run::{Below, Leased, Queueing, Records, Run};
 pub use scenario::Scenario;
-pub use world::{Below, Leased, Queueing, Records, Run, run, run_while};
+pub use world::{run, run_while};
 
 // One generator per purpose: what one actor draws never shifts what another draws.
 /// Purpose of the generator that says when users come. Whoever draws from the same streams on real sockets has the
@@ -54,7 +55,8 @@ const PURPOSE_WRITE: u64 = 9;
 const PURPOSE_KEY: u64 = 10;
 const PURPOSE_CONSUMER: u64 = 11;
 const PURPOSE_LEASE: u64 = 12;
-const PURPOSE_RULE: u64 = 13;
+/// Purpose of the generator from which a [rule that is not ours](control) draws.
+pub const PURPOSE_RULE: u64 = 13;
 const PURPOSE_KIND: u64 = 14;
 const PURPOSE_LUCK: u64 = 15;
 

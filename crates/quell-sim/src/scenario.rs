@@ -11,6 +11,7 @@
 //! ```
 
 mod arrivals;
+mod down;
 mod graph;
 mod kind;
 mod outage;
@@ -28,6 +29,7 @@ use quell_core::{
 };
 
 pub use arrivals::{Arrivals, Restart, Resubmit};
+pub use down::{Down, Spread};
 pub use graph::{Edge, Node};
 pub use kind::{HangUps, Kind, Side, Together};
 pub use outage::{Outage, OutageKind};
@@ -77,8 +79,6 @@ pub struct Scenario {
     pub outage: Outage,
     /// What else happens to it, at any time.
     pub faults: Vec<Outage>,
-    /// Who decides the in-flight limit of Quell in front, if it is not Quell.
-    pub control: Option<crate::arena::Rule>,
     /// How long to watch after the outage.
     pub watch: Duration,
     /// The kinds of requests there are, each with a crowd of its own; empty, by default: one kind, as said above.
@@ -280,7 +280,6 @@ impl Scenario {
             below: vec![],
             credit: false,
             faults: vec![],
-            control: None,
             watch: Duration::from_secs(60),
             kinds: vec![],
         }

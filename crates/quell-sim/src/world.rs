@@ -9,249 +9,25 @@
 
 use core::time::Duration;
 
-use quell_core::{Failure, Fault, Outcome, Time};
+use quell_core::Time;
 
 use crate::{
     actor::{
         callers::Users, kinds::Kinds, quell::Hosts, shop::Shop, store::Leases, topic::Consumers,
     },
     agenda::Agenda,
-    scenario::{Invalid, Scenario, Side},
-    slab::Key,
-    verdict::{
-        Cost, Count, Crowd, Early, Layer, Moment, Observed, Refusals, Series, Summary, Tally,
-        Timing, Work,
-    },
+    control::Maker,
+    scenario::{Invalid, Scenario},
+    verdict::{Count, Early, Layer, Moment, Observed, Series, Summary, Tally, Timing},
+};
+
+pub(crate) use crate::{
+    event::{Event, Origin, Reply},
+    run::{Below, Leased, Queueing, Records, Run},
 };
 
 /// Counts are kept by this.
 const TENTH: Duration = Duration::from_millis(100);
-
-/// Something that will happen.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Event {
-    /// A user's request begins.
-    Arrives,
-    /// A caller's patience ends.
-    Leaves(Key),
-    /// A caller tries again.
-    Resends(Key),
-    /// The service finished a job, unless it stalled in between.
-    Served { shop: u16, job: Key, stalls: u32 },
-    /// The service finished the work of a refusal.
-    Refused { shop: u16 },
-    /// A call that a job made has come to an end.
-    Returns { shop: u16, job: Key, good: bool, marked: bool },
-    /// An answer reaches whoever sent the request.
-    Answers { to: Origin, reply: Reply },
-    /// An attempt of a call runs into its timeout.
-    TimesOut { call: Key, slot: u8, attempt: u16 },
-    /// A call's sleep is over.
-    Wakes(Key),
-    /// A host's queue needs a look.
-    Polls { host: u32 },
-    /// The service notices that a caller has left.
-    Cancels { shop: u16, from: Origin },
-    /// Some records of a topic may be due.
-    Ripens,
-    /// A consumer's pause is over.
-    Resumes { host: u32 },
-    /// A process looks whether to lease more of a budget that a fleet shares.
-    Leases { host: u32 },
-    /// A message reaches the store, or comes back from it.
-    Mail(Key),
-    /// Quell starts.
-    Starts,
-    /// A host forgets all it knew.
-    Restarts { host: u32 },
-    /// A fault begins; the first of the first service is the outage.
-    Breaks { shop: u16, fault: u32 },
-    /// It ends.
-    Mends { shop: u16, fault: u32 },
-    /// A request of some kind begins.
-    Comes { kind: u16 },
-    /// Callers of some kind leave at once.
-    Together { kind: u16 },
-    /// What happens to one kind alone begins or ends.
-    Turns { kind: u16, fault: u32, begins: bool },
-    /// The service has been handed all of a request.
-    Handed { from: Origin },
-    /// Something that held no worker is done, unless it stood still in between.
-    Waited { shop: u16, job: Key },
-}
-
-// An event is copied often, and a storm holds millions of them.
-const _: () = assert!(size_of::<Event>() <= 16);
-
-/// What an answer says, in a byte.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reply {
-    /// What was asked for.
-    Good,
-    /// An error.
-    Error,
-    /// Too much to do.
-    Refused,
-    /// An error, and a mark that it is not to be repeated.
-    Final,
-    /// An error of the request that callers take for one that may pass: somebody else was faster, or it is misread.
-    Conflict,
-    /// An error of the request, for good.
-    Fatal,
-    /// Too much to do, or an error, and when to come back.
-    Later,
-    /// This caller asks too often, and when to come back.
-    Throttled,
-}
-
-impl Reply {
-    pub(crate) fn outcome(self) -> Outcome {
-        let server = |code| Failure::of(Fault::Server).with_code(code);
-        Outcome::Failed(match self {
-            Self::Good => return Outcome::Success,
-            Self::Error => server(500),
-            Self::Refused => server(503),
-            Self::Later => Failure::of(Fault::Overload).with_code(503),
-            Self::Throttled => Failure::of(Fault::Overload).with_code(429),
-            Self::Fatal => Failure::of(Fault::Fatal).with_code(400),
-            Self::Conflict => Failure { bad: false, ..server(409) },
-            Self::Final => Failure { retryable: false, ..server(503) },
-        })
-    }
-}
-
-/// Who sent a request to the service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Origin {
-    /// A caller.
-    User(Key),
-    /// One attempt of a Quell call.
-    Call { call: Key, slot: u8, attempt: u16 },
-}
-
-/// What a run came to.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Run {
-    /// What it shows.
-    pub summary: Summary,
-    /// What was counted when.
-    pub series: Series,
-    /// What became of each kind of requests; empty, if there are no kinds.
-    pub kinds: Vec<Crowd>,
-    /// What the service did.
-    pub work: Work,
-    /// How requests waited for it.
-    pub queueing: Queueing,
-    /// What each of the services behind it did.
-    pub below: Vec<Below>,
-    /// What each shard of the first service did; empty, if it has none.
-    pub shards: Vec<Below>,
-    /// How a topic looked at the end of every second; empty, if there is none.
-    pub records: Vec<Records>,
-    /// What processes asked of the store that they share; `None`, if there is none.
-    pub leased: Option<Leased>,
-    /// What the service, and each of those behind it, was asked, did and spent, second by second.
-    pub layers: Vec<Layer>,
-    /// What users saw, and how it looked second by second.
-    pub observed: Observed,
-    /// When things happened; a run that was hopeless ended before its time.
-    pub timing: Timing,
-    /// Events that were simulated.
-    pub events: u64,
-    /// The same seed gives the same hash, on every machine.
-    pub hash: u64,
-}
-
-impl Run {
-    /// What answers cost in these seconds, at all services together.
-    pub fn cost(&self, seconds: core::ops::Range<usize>) -> Cost {
-        Cost::of(&self.layers, &self.series, seconds)
-    }
-
-    fn good_crowds(&self) -> impl Iterator<Item = &Crowd> {
-        self.kinds.iter().filter(|crowd| crowd.side == Side::Good)
-    }
-
-    /// The share of users who were answered: of good ones where there are kinds, of all others.
-    pub fn answered_good(&self) -> f64 {
-        let sum = |series: &Series, what| series.sum(what, 0..self.timing.end);
-        let total = |what| match self.kinds.is_empty() {
-            true => sum(&self.series, what),
-            false => self.good_crowds().map(|crowd| sum(&crowd.series, what)).sum(),
-        };
-        let (good, demand): (u64, u64) = (total(Count::Good), total(Count::Demand));
-        if demand == 0 { 0.0 } else { good as f64 / demand as f64 }
-    }
-
-    /// The share of tries that Quell turned away or let leave in its queue: of good callers where there are kinds, of all others.
-    pub fn refused(&self) -> f64 {
-        let good = || self.good_crowds();
-        let tries = |series: &Series| series.sum(Count::Received, 0..self.timing.end);
-        let away = |refusals: &Refusals| refusals.total() + refusals.left();
-        let (tries, away) = match self.kinds.is_empty() {
-            true => (tries(&self.series), away(&self.observed.refusals)),
-            false => (
-                good().map(|crowd| tries(&crowd.series)).sum(),
-                good().map(|crowd| away(&crowd.refusals)).sum(),
-            ),
-        };
-        if tries == 0 { 0.0 } else { away as f64 / tries as f64 }
-    }
-}
-
-/// How requests waited for the service, over the whole run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Queueing {
-    /// Requests that a worker began with.
-    pub started: u64,
-    /// Those among them that had to wait.
-    pub delayed: u64,
-    /// How long they all waited, together.
-    pub waited: Duration,
-    /// Requests that were refused: the queue was full, the wait too long or the deadline too near.
-    pub refused: u64,
-    /// Requests that failed at once because there was too much to do, or in a brownout.
-    pub failed: u64,
-    /// Requests that were stopped or skipped because their caller had left.
-    pub cancelled: u64,
-    /// Requests that failed because another had changed the same thing meanwhile.
-    pub conflicts: u64,
-}
-
-/// What processes asked of the store through which they share a budget.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Leased {
-    /// Requests to the store.
-    pub asked: u64,
-    /// Those among them that found it away.
-    pub lost: u64,
-    /// Whole tokens that were granted.
-    pub granted: u64,
-}
-
-/// What waits in a topic.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Records {
-    /// New records that nobody has taken.
-    pub lag: u64,
-    /// Records that are due again and that nobody has taken, and those that were only deferred.
-    pub due: u64,
-    /// Records that wait on each tier.
-    pub tiers: Vec<u64>,
-    /// Dead letters so far.
-    pub dead: u64,
-}
-
-/// What a service behind the first one, or a shard, did over the whole run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Below {
-    /// Attempts that reached it.
-    pub sent: u64,
-    /// What it did.
-    pub work: Work,
-    /// How requests waited for it.
-    pub queueing: Queueing,
-}
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -294,8 +70,19 @@ pub fn run_while(
     early: Early,
     on_second: &mut dyn FnMut(usize),
 ) -> Result<Run, Invalid> {
+    run_as(scenario, seed, None, early, on_second)
+}
+
+/// The same, with somebody else's rule for the limit where there is one.
+pub(crate) fn run_as(
+    scenario: &Scenario,
+    seed: u64,
+    control: Option<Maker>,
+    early: Early,
+    on_second: &mut dyn FnMut(usize),
+) -> Result<Run, Invalid> {
     scenario.check()?;
-    let hosts = Hosts::new(scenario, seed)?;
+    let hosts = Hosts::new(scenario, seed, control)?;
     let mut world = World {
         now: Time::ZERO,
         agenda: Agenda::new(),

@@ -21,7 +21,7 @@ use self::proxies::{Ports, Wants};
 use crate::{
     figure,
     folder::Folder,
-    program,
+    lab, program,
     runs::{self, TRIES},
     workspace::Workspace,
 };
@@ -115,15 +115,7 @@ fn build(workspace: &Workspace, args: &Args) -> Result<(PathBuf, PathBuf)> {
         return Ok((quell, lab));
     };
     ensure!(quell.is_file(), "there is no gateway at {}", quell.display());
-    let profile = if args.dev { "dev" } else { "release" };
-    workspace.run(&mut workspace.cargo([
-        "build",
-        "--package",
-        "quell-lab",
-        "--profile",
-        profile,
-    ]))?;
-    Ok((quell.clone(), runs::built(workspace, args.dev, "quell-lab")))
+    Ok((quell.clone(), lab::build(workspace, args.dev)?))
 }
 
 /// Light worlds, so many at a time; then the others, one by one.

@@ -14,12 +14,13 @@ use crate::workspace::File;
 /// Our crates and those of ours each may depend on.
 const ARROWS: &[(&str, &[&str])] = &[
     ("quell-core", &[]),
+    ("quell-charts", &[]),
     ("quell-config", &["quell-core"]),
     ("quell", &["quell-core", "quell-config"]),
     ("quell-http1", &[]),
     ("quell-sim", &["quell-core"]),
-    ("quell-server", &["quell", "quell-config", "quell-http1", "quell-sim"]),
-    ("quell-lab", &[]),
+    ("quell-server", &["quell", "quell-config", "quell-http1", "quell-sim", "quell-charts"]),
+    ("quell-lab", &["quell-core", "quell-sim", "quell-charts"]),
     ("xtask", &[]),
 ];
 
@@ -128,9 +129,13 @@ mod tests {
 
     #[test]
     fn arrows_of_the_picture_are_allowed() {
-        for (from, to) in
-            [("quell", "quell-config"), ("quell-server", "quell-sim"), ("quell-server", "tokio")]
-        {
+        for (from, to) in [
+            ("quell", "quell-config"),
+            ("quell-server", "quell-sim"),
+            ("quell-server", "tokio"),
+            ("quell-server", "quell-charts"),
+            ("quell-lab", "quell-sim"),
+        ] {
             assert_eq!(check_one(from, to, "null", false), []);
         }
     }
@@ -148,6 +153,10 @@ mod tests {
             ("quell-server", "quell-core"),
             ("xtask", "quell-sim"),
             ("quell", "xtask"),
+            ("quell-sim", "quell-lab"),
+            ("quell-server", "quell-lab"),
+            ("quell-charts", "quell-sim"),
+            ("quell-lab", "quell-server"),
         ];
         for (from, to) in backward {
             for kind in ["null", "\"build\""] {

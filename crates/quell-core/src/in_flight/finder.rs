@@ -22,7 +22,7 @@
 //!   three times `b`: it did not stand still, it is another service, and no experiment is needed. Where somebody left,
 //!   what is under way goes back to what rest needs. A silence teaches nothing else.
 //!
-//! What comes back is gathered in `finder/heard.rs`. What it does in 119 worlds is measured by `quell sim arena`; each constant below was chosen there.
+//! What comes back is gathered in `finder/heard.rs`. What it does in 119 worlds is measured by `cargo xtask lab arena`; each constant below was chosen there.
 
 mod heard;
 

@@ -12,8 +12,9 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, ensure};
-use quell_sim::{Scenario, arena::worlds, scenario::Arrivals, verdict::Count};
+use anyhow::Context;
+use quell_charts::Table;
+use quell_sim::{Scenario, scenario::Down, verdict::Count};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, interval, sleep_until};
@@ -25,10 +26,7 @@ use super::{
     side::{Front, Seen, Side, last, trouble},
     tally::Tally,
 };
-use crate::{
-    sim::file,
-    table::{Figures, Table},
-};
+use crate::{figures::Figures, sim::file};
 
 /// How often to look how late timers fire, and what spoils a run.
 const TICK: Duration = Duration::from_millis(20);
@@ -48,7 +46,8 @@ pub struct Args {
     /// once, and crowds cost); or mixed (one at a time, nine in ten of 20 ms and one in ten of 400 ms)
     #[arg(long, default_value = "fifo", value_name = "SERVICE")]
     service: Offer,
-    /// A world of the arena instead, such as degrading-0.5/stall-10 (see quell sim arena --list); takes 86 seconds
+    /// Another service and outage instead, such as degrading-0.5/stall-10 (SERVICE/TROUBLE-SECONDS); runs until 46 seconds
+    /// after the outage
     #[arg(long, value_name = "WORLD", conflicts_with_all = ["kind", "service"])]
     world: Option<String>,
     /// Run once, through your own proxy that listens here and sends to what --serve says, instead of through Quell
@@ -152,14 +151,9 @@ fn scenario(args: &Args) -> anyhow::Result<(String, Scenario)> {
         args.service.put_into(&mut scenario);
         return Ok((name.to_owned(), scenario));
     };
-    let world = worlds::all().into_iter().find(|world| world.name == *name);
     let fix = "write one that is down for a while, such as fifo/stall-10";
-    let scenario = world.with_context(|| format!("there is no world {name}: {fix}"))?.scenario;
-    ensure!(
-        scenario.arrivals == Arrivals::Random && scenario.faults.is_empty(),
-        "{name} is for the simulator only: {fix}"
-    );
-    Ok((name.clone(), scenario))
+    let world = Down::named(name).with_context(|| format!("there is no world {name}: {fix}"))?;
+    Ok((name.clone(), world.scenario()))
 }
 
 async fn show(args: &Args, kind: String, scenario: &Scenario) -> anyhow::Result<Report> {

@@ -20,9 +20,9 @@ use super::{
     tally::Tally,
 };
 use crate::{
+    figures::Figures,
     gateway::{self, Config, Running, Target},
     sim::figures::Part,
-    table::Figures,
 };
 
 /// Seconds after the outage until users should have what is achievable, and how long that is looked at.

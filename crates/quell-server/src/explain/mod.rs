@@ -29,7 +29,7 @@ use self::which::Which;
 use self::why::About;
 use crate::check;
 use crate::gateway::plan::Terms;
-use crate::sim::{file, spark::Ink};
+use crate::{sim::file, terminal};
 
 /// Says whether a request would be sent again, why or why not, and how long it would wait.
 #[derive(Debug, clap::Args)]
@@ -113,7 +113,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
-        print!("{}", show::text(&report, Ink::of_stdout()));
+        print!("{}", show::text(&report, terminal::ink()));
     }
     Ok(ExitCode::SUCCESS)
 }

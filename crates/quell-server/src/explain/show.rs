@@ -3,9 +3,10 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use quell_charts::Ink;
+
 use super::report::{After, Deadline, Fleet, RUNS, Report};
 use super::sequence::{Course, Part};
-use crate::sim::spark::Ink;
 
 /// Characters of a plot.
 const WIDTH: usize = 40;

@@ -1,6 +1,7 @@
 //! Facts about what is explained, from the words of the command to the report.
 
 use clap::Parser;
+use quell_charts::Ink;
 
 use super::*;
 

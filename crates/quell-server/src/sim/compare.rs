@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use anyhow::ensure;
+use quell_charts::Table;
 use quell_sim::Run;
 use serde::Serialize;
 
@@ -15,7 +16,6 @@ use super::{
     read, run,
     runs::{How, Spread},
 };
-use crate::table::Table;
 
 /// Runs two files with the same users and shows what differs.
 ///

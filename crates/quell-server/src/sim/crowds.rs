@@ -4,6 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use quell_charts::{
+    Table,
+    number::{percent, thousands},
+};
 use quell_sim::{
     Run,
     scenario::Side,
@@ -12,7 +16,6 @@ use quell_sim::{
 use serde::Serialize;
 
 use super::{Job, figures::millis};
-use crate::table::{Table, percent, thousands};
 
 /// Why callers were turned away in a run, for machines.
 #[derive(Debug, Serialize)]

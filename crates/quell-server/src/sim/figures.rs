@@ -13,7 +13,7 @@ use super::{
     layers::LayerRow,
     runs::Spread,
 };
-use crate::table::Figures;
+use crate::figures::Figures;
 
 /// Before the outage, during it, or after it.
 #[derive(Debug, Serialize)]

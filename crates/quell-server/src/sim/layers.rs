@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use quell_charts::{Table, number::percent};
 use quell_sim::{
     Run,
     verdict::{Count, Layer, Tally},
@@ -11,7 +12,6 @@ use quell_sim::{
 use serde::Serialize;
 
 use super::{Job, file::Plan, runs::Spread};
-use crate::table::{Table, percent};
 
 /// A stretch of time at one service.
 #[derive(Debug, Serialize)]

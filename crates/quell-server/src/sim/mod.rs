@@ -1,9 +1,7 @@
 //! `quell sim`: an outage on virtual time.
 
-pub mod arena;
 mod compare;
 mod crowds;
-pub mod defaults;
 pub(crate) mod figures;
 pub mod file;
 pub mod gate;
@@ -11,10 +9,8 @@ mod layers;
 mod report;
 mod rungs;
 mod runs;
-pub(crate) mod spark;
 mod sweep;
 mod tip;
-pub mod validate;
 
 use std::{
     collections::BTreeSet,
@@ -24,6 +20,10 @@ use std::{
 
 use crate::config::{Error, Override};
 use anyhow::ensure;
+use quell_charts::{
+    Ink, Table,
+    number::{percent, thousands},
+};
 use quell_sim::{Run, Scenario, precheck::Precheck, verdict::Count};
 use serde::Serialize;
 
@@ -32,9 +32,8 @@ use self::{
     file::{Plan, Way},
     layers::LayerRow,
     runs::{How, Spread},
-    spark::Ink,
 };
-use crate::table::{Table, percent, thousands};
+use crate::terminal;
 
 /// Characters of a sparkline.
 const SPARK: usize = 32;
@@ -57,9 +56,6 @@ enum Further {
     Compare(compare::Args),
     Tip(tip::Args),
     Sweep(sweep::Args),
-    Validate(validate::Args),
-    Defaults(defaults::Args),
-    Arena(arena::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -117,9 +113,6 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         Some(Further::Compare(args)) => compare::main(args)?,
         Some(Further::Tip(args)) => tip::main(args)?,
         Some(Further::Sweep(args)) => sweep::main(args)?,
-        Some(Further::Validate(args)) => validate::main(args)?,
-        Some(Further::Defaults(args)) => defaults::main(args)?,
-        Some(Further::Arena(args)) => arena::main(args)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -151,7 +144,7 @@ fn plain(args: &Plain) -> anyhow::Result<ExitCode> {
         };
         println!("{}", serde_json::to_string(&report)?);
     } else {
-        print(&jobs, Ink::of_stdout());
+        print(&jobs, terminal::ink());
         if args.compare {
             compare::print_against_first(&jobs);
         }

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, str::FromStr};
 
 use anyhow::Context;
+use quell_charts::Ink;
 use quell_sim::{precheck::Precheck, sweep::Knob};
 use serde::Serialize;
 
@@ -10,8 +11,8 @@ use super::{
     read,
     report::{Page, heat},
     runs::How,
-    spark::Ink,
 };
+use crate::terminal;
 
 /// Runs a scenario over a grid of two parameters and draws where it heals, with the line that theory expects (w·ρ = 1).
 ///
@@ -123,7 +124,7 @@ pub(crate) fn main(args: &Args) -> anyhow::Result<()> {
     if args.json {
         println!("{}", serde_json::to_string(&map)?);
     } else {
-        print!("{}", map.drawn(Ink::of_stdout()));
+        print!("{}", map.drawn(terminal::ink()));
     }
     if let Some(path) = &args.report {
         let mut page = Page::new(

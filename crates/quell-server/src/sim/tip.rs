@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::ensure;
+use quell_charts::{Table, number::thousands};
 use quell_sim::{
     sweep::Knob,
     tip::{Tip, steps, tip},
@@ -10,7 +11,6 @@ use quell_sim::{
 use serde::Serialize;
 
 use super::{read, runs::How};
-use crate::table::{Table, thousands};
 
 /// Looks for the shortest outage, or the lowest load, from which a scenario does not heal any more.
 ///

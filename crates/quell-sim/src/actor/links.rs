@@ -9,6 +9,7 @@ use quell_core::{Policy, Rng, Time, spec::UpstreamSpec};
 
 use super::quell::{Handed, Hosts, Whose};
 use crate::{
+    control::Maker,
     scenario::{Callers, Edge, Gateway, Invalid, Scenario},
     slab::Slab,
     world::{Event, Origin, Reply, World},
@@ -59,11 +60,16 @@ fn outer(scenario: &Scenario) -> u32 {
 }
 
 impl Hosts {
-    pub(crate) fn new(scenario: &Scenario, seed: u64) -> Result<Self, Invalid> {
+    pub(crate) fn new(
+        scenario: &Scenario,
+        seed: u64,
+        control: Option<Maker>,
+    ) -> Result<Self, Invalid> {
         let outer = outer(scenario);
         let mut hosts = Self {
             links: vec![],
             seed,
+            control,
             writes: Rng::stream(seed, 0, crate::PURPOSE_WRITE),
             instance: Rng::stream(seed, 1, crate::PURPOSE_INSTANCE),
             all: vec![],
@@ -80,8 +86,8 @@ impl Hosts {
         if let Some(gateway) = scenario.gateway {
             via[0] = Some(hosts.all.len() as u32);
             hosts.links(from_gateway(gateway, scenario.credit), 0, 1)?;
-            if let (Some(rule), Some(host)) = (scenario.control, hosts.all.last_mut()) {
-                host.control = rule.control(scenario, seed);
+            if let (Some(maker), Some(host)) = (&hosts.control, hosts.all.last_mut()) {
+                host.control = Some(maker.make());
             }
         }
         for &edge in edges(scenario).flatten() {

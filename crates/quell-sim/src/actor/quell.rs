@@ -19,7 +19,7 @@ use super::{
     ruled::{self, Sent},
 };
 use crate::{
-    arena::Control,
+    control::{Control, Maker},
     slab::{Key, Slab},
     verdict::Moment,
     world::{Event, Origin, Reply, World},
@@ -94,6 +94,8 @@ pub(super) struct Running {
 pub(crate) struct Hosts {
     pub(super) links: Vec<Link>,
     pub(super) seed: u64,
+    /// Makes the rule for the limit of the gateway in front, if that is not Quell's own.
+    pub(super) control: Option<Maker>,
     pub(super) writes: Rng,
     /// Which instance makes the next call inside, where there are several.
     pub(super) instance: Rng,
@@ -326,10 +328,7 @@ impl World {
         let Ok(mut fresh) = self.hosts.host(host, link, restarts + 1, self.now) else { return };
         let host_before = &mut self.hosts.all[host as usize];
         if host_before.control.is_some() {
-            fresh.control = self
-                .scenario
-                .control
-                .and_then(|rule| rule.control(&self.scenario, self.hosts.seed));
+            fresh.control = self.hosts.control.as_ref().map(Maker::make);
         }
         *host_before = fresh;
         if let Some(topic) = &mut self.topic {

@@ -2,7 +2,7 @@
 
 use quell_core::{Event, Input, Outcome, Reason, Step, Time, Upstream, Wake};
 
-use crate::arena::{Answered, Control, Load, Seen};
+use crate::control::{Answered, Control, Load, Seen};
 
 /// When an attempt was sent, and how many were under way then; that is looked at only where a rule wants to know.
 #[derive(Debug, Clone, Copy)]

@@ -88,7 +88,7 @@ impl Series {
     }
 
     /// Counts everything of this kind so much later, in tenths of a second.
-    pub(crate) fn put_off(&mut self, what: Count, by: usize) {
+    pub fn put_off(&mut self, what: Count, by: usize) {
         for at in (0..self.tenths.len()).rev() {
             let earlier = at.checked_sub(by).map_or(0, |from| self.tenths[from][what as usize]);
             self.tenths[at][what as usize] = earlier;
@@ -107,7 +107,8 @@ impl Series {
         (self.tenths(Count::Demand, tenths) as f64).min(most)
     }
 
-    pub(crate) fn enough(&self, window: Range<usize>, capacity: f64) -> bool {
+    /// Whether users had enough of what was achievable in these tenths of a second, chance set aside.
+    pub fn enough(&self, window: Range<usize>, capacity: f64) -> bool {
         let achievable = self.achievable(window.clone(), capacity);
         let short = achievable - self.tenths(Count::Good, window) as f64;
         short <= (achievable * (1.0 - ENOUGH)).max(CHANCE * achievable.sqrt())

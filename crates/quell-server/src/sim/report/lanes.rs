@@ -1,14 +1,12 @@
 //! What happened inside a run: lanes over the same seconds.
 
+use quell_charts::{Chart, Scale, chart::strip, number::short};
 use quell_sim::{
     Run,
     verdict::{Count, Moment, Tally},
 };
 
-use super::{
-    Job,
-    chart::{Chart, Scale, short, strip},
-};
+use super::Job;
 use crate::sim::figures::millis;
 
 const WIDE: f64 = 1100.0;

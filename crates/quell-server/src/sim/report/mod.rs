@@ -1,15 +1,15 @@
 //! The report: one HTML file that says it all, without a network, in light and dark.
 
-mod bars;
-pub(crate) mod chart;
 pub(crate) mod heat;
 mod lanes;
-pub(crate) mod svg;
 
 use std::path::Path;
 
 use anyhow::Context;
-use svg::escape;
+use quell_charts::{
+    bars::{Group, bars},
+    svg::escape,
+};
 
 use super::{Job, columns, heading_facts, layers};
 
@@ -116,8 +116,18 @@ fn by_layer(jobs: &[Job<'_>]) -> String {
         "<div class=\"card wide layers\"><table><thead><tr><th></th>{names}</tr></thead><tbody>{}</tbody></table></div>\
          <div class=\"card bars\"><h3>Sends per user, layer by layer (dotted: one)</h3>{}</div>",
         rows.collect::<String>(),
-        bars::sends(jobs),
+        sends(jobs),
     )
+}
+
+/// Attempts per user that reached each service, from the outage's start on, one group of bars per policy.
+fn sends(jobs: &[Job<'_>]) -> String {
+    fn group<'a>(job: &'a Job<'_>) -> Group<'a> {
+        let sends = layers::sends(&job.runs).into_iter().enumerate();
+        let bars = sends.map(|(i, value)| (layers::name(job.plan, i), value)).collect();
+        Group { label: job.who.label(), bars }
+    }
+    bars("sends per user, layer by layer", &jobs.iter().map(group).collect::<Vec<_>>())
 }
 
 /// The finding in a sentence or two.
