@@ -6,7 +6,7 @@
 
 use http::HeaderName;
 
-/// See the [module](self).
+/// What its host forbids or adds among the fields of a head.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldRules {
     /// Whether a field may stand before a reply (1xx) or behind a body. Say no to every field that frames, routes or

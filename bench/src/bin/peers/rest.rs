@@ -118,7 +118,7 @@ pub(crate) fn ladder() -> Result<impl Work> {
     let ladder = Ladder::new(&ladder::Spec::default())?;
     let failed = Outcome::Failed(Failure::of(Fault::Server));
     Ok(does(move || {
-        let mut state = ladder::State::default();
+        let mut state = ladder::CallState::default();
         matches!(ladder.step(&mut state, Stamp::ZERO, black_box(&failed)), Next::Retry { .. })
     }))
 }

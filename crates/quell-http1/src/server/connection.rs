@@ -35,7 +35,7 @@ const MOST_UNREAD: usize = 1024 * 1024;
 /// Interim replies that wait to be written, in bytes; more are left out.
 const MOST_INTERIM: usize = 16 * 1024;
 
-/// See the [module](self).
+/// One connection of a caller, with its requests one after another.
 #[derive(Debug)]
 pub struct Connection<I, S>(pub(super) Rc<RefCell<Inner<I, S>>>);
 

@@ -29,7 +29,7 @@ pub(crate) struct Route {
     /// As written.
     pub(crate) written: config::Route,
     pub(crate) policy: Policy,
-    /// Of the kinds of its calls: see [`Route::class`].
+    /// Of the kinds of its calls: see [`Route::class_by_shape`].
     seed: u64,
     pub(crate) statuses: Statuses,
     pub(crate) unsafe_methods: UnsafeMethods,

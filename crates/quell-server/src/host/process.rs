@@ -24,7 +24,7 @@ pub trait Host: Send + 'static {
     fn drain(self);
 }
 
-/// See the [module](self).
+/// What runs until it is told to end: signals, the watchdog, a drain, and an end at once when it is told twice.
 #[derive(Debug)]
 pub struct Process {
     runtime: Runtime,
