@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use quell::core::ladder::{self, Ladder, Names};
+use quell::store::Kind;
 
 use quell_config::{
     setting::{Settings, Value},
@@ -22,14 +23,6 @@ pub enum Store {
     Redis(Option<Secret>),
     /// In Postgres, at an address that may hold a password.
     Postgres(Option<Secret>),
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Memory,
-    Embedded,
-    Redis,
-    Postgres,
 }
 
 const KINDS: [(&str, Kind); 4] = [
@@ -65,7 +58,8 @@ impl Store {
         table::written(|table| self.clone().settings(table))
     }
 
-    fn kind(&self) -> Kind {
+    /// What [`open`](quell::store::open) takes.
+    pub(crate) fn kind(&self) -> Kind {
         match self {
             Self::Memory => Kind::Memory,
             Self::Embedded(_) => Kind::Embedded,

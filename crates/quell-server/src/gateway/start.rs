@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread::{self, JoinHandle};
 
-use crate::config::{Listen, ServerTls};
+use crate::config::{self, Listen, ServerTls};
 use arc_swap::ArcSwap;
 use quell::core::spec::Invalid;
 use quell::http::keyed::Keys;
 use quell::http::quota;
-use quell::store::Memory;
+use quell::store::{self, Kind, NotOpened, Store};
 use thiserror::Error;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
@@ -72,6 +72,9 @@ pub enum Error {
     /// See [`TlsError`].
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// See [`NotOpened`].
+    #[error(transparent)]
+    Store(NotOpened),
     /// A log that cannot be written.
     #[error(
         "access_log is {to}, which cannot be written: {error}; write \"stdout\", \"stderr\", \"off\" or a path"
@@ -115,6 +118,7 @@ pub fn start(config: Config) -> Result<Running, Error> {
     }
     let cores = cores.max(1);
     let log = Arc::new(Log::new(log));
+    let store = open_store(file.store.as_ref())?;
     let plan = Plan::first(file, names, cores, &log)?;
     let server = |tls: &ServerTls| {
         tls::Server::new("gateway.tls", &tls.cert, &tls.key, tls.client_ca.as_deref())
@@ -152,7 +156,7 @@ pub fn start(config: Config) -> Result<Running, Error> {
         log,
         tls,
         source: Source::new(path, set),
-        keys: Keys::new(Arc::new(Memory::new())),
+        keys: Keys::new(store),
         access,
     });
     let life = Life::begin();
@@ -228,6 +232,15 @@ impl Drop for Running {
         for thread in self.cores.drain(..).chain(self.admin.take()) {
             let _ = thread.join();
         }
+    }
+}
+
+/// The store that the file names, or one in memory. For a kind that is not offered yet, keys are kept in memory: the file's
+/// reader has told the operator so.
+fn open_store(named: Option<&config::Store>) -> Result<Arc<dyn Store>, Error> {
+    match store::open(named.map_or(Kind::Memory, config::Store::kind)) {
+        Err(NotOpened::NotOffered(_)) => store::open(Kind::Memory).map_err(Error::Store),
+        opened => opened.map_err(Error::Store),
     }
 }
 

@@ -36,12 +36,14 @@
 //! ```
 
 mod memory;
+mod open;
 
 use std::{error::Error, fmt, future::Future, pin::Pin, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 pub use memory::{Memory, Usage};
+pub use open::{Kind, NotKind, NotOpened, open};
 use quell_core::idempotency::{Ending, Fence, Fingerprint, Owner, Rules, Stale, may_store};
 
 /// What a verb of a [`Store`] gives: a future behind a pointer, so that the store can be chosen when the program runs.
