@@ -29,7 +29,10 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
+mod leave;
+
 use crate::{Reason, Refusal, Rng, Stamp, Time, time::nanos};
+pub use leave::Return;
 
 /// One token, in the unit that levels are kept in.
 const TOKEN: u64 = 1_000_000;
@@ -188,16 +191,35 @@ pub struct Pool {
     /// Below zero while more was owed than was there.
     level: i64,
     at: Stamp,
+    /// The highest levels before `turned` and since, over one `valid_for` at least.
+    peaks: [i64; 2],
+    turned: Stamp,
 }
 
 impl Pool {
     /// A full bucket.
     pub fn new(rules: &Rules, now: Stamp) -> Self {
-        Self { level: (u64::from(rules.0.burst) * TOKEN) as i64, at: now }
+        let level = (u64::from(rules.0.burst) * TOKEN) as i64;
+        Self { level, at: now, peaks: [level; 2], turned: now }
     }
 
     /// Answers a request. A refusal keeps what time has brought, and a clock that stepped back brings nothing.
     pub fn lease(&mut self, rules: &Rules, now: Stamp, request: &Request) -> Grant {
+        let now = self.advance(rules, now);
+        let mut grant =
+            Grant { tokens: 0, settled: false, valid_for: rules.0.valid_for, stamp: now };
+        if request.until.is_some_and(|until| until < now) {
+            return grant;
+        }
+        self.charge(rules, request.owed);
+        grant.tokens = request.tokens.min(self.level.max(0) as u64);
+        grant.settled = true;
+        self.level -= grant.tokens as i64;
+        grant
+    }
+
+    /// Adds what time has brought, and says what time it is here.
+    fn advance(&mut self, rules: &Rules, now: Stamp) -> Stamp {
         let full = (u64::from(rules.0.burst) * TOKEN) as i64;
         let now = now.max(self.at);
         // Of a long silence only the gap counts: meanwhile everybody lived on a share.
@@ -206,19 +228,24 @@ impl Pool {
         let brought = millis.saturating_mul(i64::from(rules.0.per_second) * 1_000);
         self.level = self.level.saturating_add(brought).min(full);
         self.at = now;
-        let mut grant =
-            Grant { tokens: 0, settled: false, valid_for: rules.0.valid_for, stamp: now };
-        if request.until.is_some_and(|until| until < now) {
-            return grant;
+        if now.since(self.turned) < rules.0.valid_for {
+            self.peaks[1] = self.peaks[1].max(self.level);
+        } else {
+            (self.peaks, self.turned) = ([self.peaks[1], self.level], now);
         }
+        now
+    }
+
+    /// Books what was taken from a share.
+    fn charge(&mut self, rules: &Rules, owed: u64) {
         let floor =
             -((rules.most_owed().saturating_mul(u64::from(rules.0.instances))).min(1 << 62) as i64);
-        let owed = request.owed.min(rules.most_owed()) as i64;
-        self.level = self.level.saturating_sub(owed).max(floor);
-        grant.tokens = request.tokens.min(self.level.max(0) as u64);
-        grant.settled = true;
-        self.level -= grant.tokens as i64;
-        grant
+        let level = self.level.saturating_sub(owed.min(rules.most_owed()) as i64);
+        self.level = level.max(floor);
+        if level < floor {
+            // Not all of it was booked, so nothing is taken back for a while.
+            self.peaks[1] = i64::MAX;
+        }
     }
 }
 
@@ -331,12 +358,15 @@ impl Planner {
         self.next_id += 1;
         let (id, owed, tokens) = (self.next_id, self.owed, high.saturating_sub(balance));
         self.out = Some(Out { id, sent_at: now, tokens, owed });
-        let until = self.heard.map(|(stamp, at)| {
-            // Reckoned from when the answer was here, so rather too early than too late.
-            let since = now.since(at).saturating_add(self.rules.0.timeout).as_millis() as u64;
-            Stamp::from_millis(stamp.as_millis().saturating_add(since))
-        });
-        Some(Request { id, tokens, owed, until })
+        Some(Request { id, tokens, owed, until: self.until(now) })
+    }
+
+    /// When the store's clock will show that what is sent now was given up.
+    fn until(&self, now: Time) -> Option<Stamp> {
+        let (stamp, at) = self.heard?;
+        // Reckoned from when the answer was here, so rather too early than too late.
+        let since = now.since(at).saturating_add(self.rules.0.timeout).as_millis() as u64;
+        Some(Stamp::from_millis(stamp.as_millis().saturating_add(since)))
     }
 
     /// The store answered. An answer to a request that was given up comes too late and changes nothing.

@@ -224,6 +224,14 @@ impl Fleet {
         self.planners[instance] = Planner::new(self.rules);
     }
 
+    /// Ends in good order, and another one starts in its place.
+    fn replace(&mut self, instance: usize) {
+        if let Some(back) = self.planners[instance].leave(at(self.ms)) {
+            let stamp = Stamp::from_millis(EPOCH + self.ms);
+            self.pool.give_back(&self.rules, stamp, &back);
+        }
+    }
+
     /// Moves messages and lets everybody ask; what the fleet takes afterwards counts for this step.
     fn step(&mut self, up: bool, loss: u64) {
         self.ms += STEP;
@@ -377,7 +385,11 @@ proptest! {
             fleet.step(up, loss);
             if fleet.rng.below(1_000) < restarts {
                 let instance = fleet.rng.below(u64::from(instances)) as usize;
-                fleet.restart(instance);
+                if up && fleet.chance(50) {
+                    fleet.replace(instance);
+                } else {
+                    fleet.restart(instance);
+                }
             }
             let all = match busy[step / 200] {
                 0 => 0, // a lull, so that bursts and leases pile up
@@ -404,4 +416,44 @@ fn what_is_there_already_shortens_the_promised_wait() {
     takes(&mut planner, at(0));
     let refusal = planner.take(at(50), 1).unwrap_err(); // half a token of its ten per second is there
     assert_eq!(refusal.retry_at, at(100));
+}
+
+#[test]
+fn what_is_given_back_can_be_leased_again_and_never_more_than_was_there() {
+    let (rules, mut rng) = (rules(10, 50, 2), Rng::new(1));
+    let stamp = |ms| Stamp::from_millis(EPOCH + ms);
+    let mut pool = Pool::new(&rules, stamp(0));
+    // A fleet that has used what was there for a while: the pool's highest level of late is low.
+    for ms in (0..=6_000).step_by(100) {
+        let _ = pool.lease(&rules, stamp(ms), &request(50));
+    }
+    let mut planner = Planner::new(rules);
+    let first = planner.want(at(6_000), &mut rng).unwrap();
+    let grant = pool.lease(&rules, stamp(6_100), &request(1));
+    planner.granted(at(6_100), first.id, grant);
+    assert_eq!(planner.balance(at(6_100)), TOKEN);
+    let back = planner.leave(at(6_200)).unwrap();
+    assert_eq!((back.tokens, back.owed, back.until), (TOKEN, 0, Some(stamp(6_250))));
+    assert_eq!(
+        (planner.holds(at(6_200)), planner.leave(at(6_200))),
+        (0, None),
+        "it is given back once"
+    );
+    let mut late = pool;
+    pool.give_back(&rules, stamp(6_200), &back);
+    assert_eq!(pool.lease(&rules, stamp(6_200), &request(9)).tokens, 2 * TOKEN);
+    late.give_back(&rules, stamp(6_251), &back);
+    assert_eq!(late.lease(&rules, stamp(6_251), &request(9)).tokens, 1_510_000, "too late");
+}
+
+/// What time brought meanwhile fills the place of what was out: it must not be there twice.
+#[test]
+fn an_instance_that_hoards_and_gives_back_brings_the_fleet_nothing() {
+    let rules = rules(10, 50, 2);
+    let stamp = |ms| Stamp::from_millis(EPOCH + ms);
+    let mut pool = Pool::new(&rules, stamp(0));
+    let hoarded = pool.lease(&rules, stamp(0), &request(40)).tokens;
+    let back = Return { tokens: hoarded, owed: 0, until: None };
+    pool.give_back(&rules, stamp(1_900), &back);
+    assert_eq!(pool.lease(&rules, stamp(1_900), &request(99)).tokens, 29 * TOKEN);
 }
