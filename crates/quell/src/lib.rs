@@ -44,6 +44,7 @@ pub mod error;
 mod host;
 pub mod http;
 mod key;
+pub mod lease;
 pub mod levers;
 pub mod observe;
 mod prepared;
