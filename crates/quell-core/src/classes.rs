@@ -160,6 +160,15 @@ pub(crate) struct Class {
     pub(crate) sent_at: Time,
 }
 
+/// The other classes, as one of them sees them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Others {
+    /// Their answers per second.
+    pub(crate) rate: f64,
+    /// When the last of their calls was sent that were answered in time.
+    pub(crate) newest: Time,
+}
+
 impl Class {
     fn new(key: u64, now: Time) -> Self {
         Self {
@@ -359,12 +368,14 @@ impl Class {
     }
 
     /// Looks whether it alone does not answer: at least four of its calls are overdue, and nothing came back for as long as
-    /// eight answers take, while others, so many per second, were answered twenty times and still are.
-    pub(crate) fn part(&mut self, now: Time, replied_at: Time, others: f64, queued: bool) {
+    /// eight answers take, while others were answered twenty times and still are, and one of those that were sent after its own.
+    /// Where answers come in the order of the calls, all wait for the same queue.
+    pub(crate) fn part(&mut self, now: Time, replied_at: Time, others: Others, queued: bool) {
+        let Others { rate: others, newest } = others;
         let silent = now.nanos_since(self.answered_at) as f64 / SECOND;
         let alone = now.nanos_since(replied_at) as f64 / SECOND < (10.0 / others).clamp(0.02, 0.2);
         let hangs = self.overdue >= 4 && silent > (8.0 / self.rate).max(0.2);
-        if hangs && alone && others * silent >= 20.0 {
+        if hangs && alone && others * silent >= 20.0 && newest > self.older_mark {
             self.in_trouble = true;
         } else if self.in_trouble && self.answered_at > self.older_mark {
             // Those who waited for it are let in as it can serve them, not all at once.

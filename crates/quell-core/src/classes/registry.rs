@@ -132,6 +132,15 @@ impl Classes {
         self.all.len() == 1
     }
 
+    /// When the last call was sent that was answered in time: of all classes, whose that was, and of all the others.
+    pub(crate) fn newest(&self) -> (Time, u64, Time) {
+        let first = (Time::ZERO, 0, Time::ZERO);
+        self.all.iter().fold(first, |(newest, key, second), class| match class.newest {
+            this if this > newest => (this, class.key, newest),
+            this => (newest, key, second.max(this)),
+        })
+    }
+
     /// Whether this is the one in which all meet that have none of their own. What one of them does says nothing of the others.
     pub(crate) fn is_mixed(&self, class: u16) -> bool {
         class == 0 && self.all.len() == MOST

@@ -29,7 +29,10 @@ use core::time::Duration;
 
 use self::lesson::{Lesson, Pause, Sum, is_more, is_much};
 use super::{LEAST, Load, UNKNOWN};
-use crate::{Time, classes::Classes};
+use crate::{
+    Time,
+    classes::{Classes, Others},
+};
 
 /// Between looks.
 const EVERY: Duration = Duration::from_millis(50);
@@ -355,6 +358,7 @@ impl Watch {
     ) -> Sum {
         let (mut sum, rate) = (Sum::default(), classes.iter().map(|class| class.rate).sum::<f64>());
         let (replied_at, full) = (self.replied_at, classes.is_mixed(0));
+        let (newest, whose, second) = classes.newest();
         for class in classes.awake() {
             let high = is_more(class.live() - class.overtaken(), class.expected);
             class.turn(now, lasted, lesson.weight(high));
@@ -362,7 +366,9 @@ impl Watch {
                 class.expected = class.expected.max(f64::from(class.live()));
             }
             if class.key != 0 || !full {
-                class.part(now, replied_at, rate - class.rate, queued);
+                let newest = if class.key == whose { second } else { newest };
+                let others = Others { rate: rate - class.rate, newest };
+                class.part(now, replied_at, others, queued);
             }
             let expected = class.expected;
             sum.grown |= class.is_grown();

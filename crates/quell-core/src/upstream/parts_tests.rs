@@ -152,6 +152,27 @@ fn a_class_that_hangs_alone_is_held_apart() {
     assert_eq!(shop.upstream.snapshot(at(12_000)).trouble, None);
 }
 
+/// Calls of another kind fill the service's own queue. What waits behind them hangs no more than they do.
+#[test]
+fn a_kind_that_waits_behind_others_is_not_held_apart() {
+    let (mut shop, mut free) = (adaptive(), [0; 20]);
+    let mut takes = |ms: u64, work: u64| {
+        let worker = free.iter_mut().min().unwrap();
+        *worker = ms.max(*worker) + work;
+        *worker - ms
+    };
+    for ms in 0..9_000 {
+        shop.until(ms);
+        if ms % 100 == 0 {
+            shop.come(ms, QUICK, takes(ms, 10), None);
+        }
+        let slow = if ms == 6_000 { 150 } else { u32::from(ms > 6_000 && ms % 20 == 0) };
+        (0..slow).for_each(|_| shop.come(ms, SLOW, takes(ms, 400), None));
+        let classes = shop.upstream.classes(at(ms));
+        assert!(classes.iter().all(|class| !class.in_trouble), "at {ms} ms: {classes:?}");
+    }
+}
+
 /// Nobody can tell them by their path: a kind of two seconds begins among calls of three milliseconds.
 #[test]
 fn a_slow_kind_that_begins_among_quick_ones_is_no_crowd() {
