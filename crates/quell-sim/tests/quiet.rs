@@ -48,7 +48,6 @@ fn a_storm_that_begins_in_quiet_use_heals() {
     for kind in OutageKind::ALL {
         for (loss, after) in [(None, 6), (Some(0.0), 6), (Some(0.5), 21)] {
             for step in [59.5, 60.0, 65.0, 69.9] {
-                let before = late.len();
                 for seed in 1..=5 {
                     let run = run(&storm(kind, loss, step), seed).unwrap();
                     let share = served(&run, 70 + after..75 + after).min(served(&run, 91..106));
@@ -59,11 +58,13 @@ fn a_storm_that_begins_in_quiet_use_heals() {
                         late.push(name);
                     }
                 }
-                assert!(late.len() - before <= 1, "{late:?}");
             }
         }
     }
-    assert!(late.len() <= 2, "of 180 runs: {late:?}");
+    // Known, by name, out of 180: nothing else may be late.
+    const LATE: [&str; 2] =
+        ["hole, loss Some(0.5), from 60 s, seed 2", "stall, loss Some(0.5), from 60 s, seed 2"];
+    assert!(late.iter().all(|name| LATE.contains(&name.as_str())), "{late:?}");
 }
 
 /// The same crowd without an outage: it is what the service is there for.

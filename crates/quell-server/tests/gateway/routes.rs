@@ -110,8 +110,7 @@ async fn load_is_spread_and_a_retry_goes_where_its_call_has_not_been() {
     }
     assert_eq!(good.seen().len(), 40);
     let tried = bad.seen().len();
-    // By chance half of the first attempts; fewer or more once an answer of the good one was slow, as on a machine that paused.
-    assert!((5..40).contains(&tried), "first attempts go to both: {tried}");
+    assert!((5..=35).contains(&tried), "half of the first attempts, by chance: {tried}");
     assert!(good.seen().iter().filter(|s| s.header("quell-attempt") == Some("2")).count() == tried);
 }
 
